@@ -1,0 +1,3 @@
+//! How an event loop fares: what its polls cost, what blocked it, and where.
+
+pub mod wire;

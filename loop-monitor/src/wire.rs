@@ -1,0 +1,153 @@
+//! The wire form of the monitor: one JSON document, the same from Rust and Python.
+//!
+//! Counters only grow; a reader takes differences between two snapshots. A
+//! changed [`Snapshot::start_id`] is a restart.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a service answers with its snapshot, unless it is configured otherwise.
+pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
+/// Where it answers in Prometheus' text format.
+pub const METRICS_PATH: &str = "/__unstall/metrics";
+/// The schema name of [`Snapshot`].
+pub const SCHEMA_NAME: &str = "unstall.snapshot";
+/// Bumped when a field changes its meaning or disappears.
+pub const SCHEMA_MAJOR: u32 = 1;
+/// Bumped when a field is added.
+pub const SCHEMA_MINOR: u32 = 0;
+
+/// Everything the monitor knows at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Name and version of this form.
+    pub schema: Schema,
+    /// Unique per process start.
+    pub start_id: String,
+    /// Monotonic clock of the process.
+    pub mono_ns: u64,
+    /// `tokio` or `asyncio`.
+    pub runtime: String,
+    /// How blocked time is charged.
+    pub mode: Mode,
+    /// Number of event-loop threads.
+    pub loops: u64,
+    /// `METHOD route-template` → counters since the process started.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Blocked time seen between polls of monitored futures, or on spawned tasks.
+    pub unattributed: Blocked,
+    /// Delay of a timer beyond its due time; single-threaded loops only.
+    pub loop_lag: Option<Histogram>,
+    /// Threads now.
+    pub threads: Threads,
+    /// What the runtime itself counts.
+    pub runtime_metrics: RuntimeMetrics,
+    /// What this monitor can't see here, in plain words.
+    pub not_covered: Vec<String>,
+}
+
+/// Name and version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Always [`SCHEMA_NAME`].
+    pub name: String,
+    /// See [`SCHEMA_MAJOR`].
+    pub major: u32,
+    /// See [`SCHEMA_MINOR`].
+    pub minor: u32,
+}
+
+/// How blocked time is charged to polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Kernel counters at park, unpark and after long polls; charged to the longest poll.
+    Counters,
+    /// Kernel counters around every poll: exact, and dearer.
+    FullSplit,
+}
+
+/// Counters of one endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Requests begun.
+    pub requests: u64,
+    /// Polls of handlers and bodies.
+    pub polls: u64,
+    /// Wall time inside polls.
+    pub hold_ns_sum: u64,
+    /// Longest poll since the process started.
+    pub hold_ns_max: u64,
+    /// Polls longer than 1, 10 and 100 ms.
+    pub holds_over: HoldsOver,
+    /// Distribution of polls' wall time.
+    pub hold: Histogram,
+    /// Thread CPU inside polls; 0 in [`Mode::Counters`].
+    pub cpu_ns: u64,
+    /// Waiting for a core inside polls; 0 in [`Mode::Counters`].
+    pub runqueue_ns: u64,
+    /// Blocked time charged here.
+    pub blocked: Blocked,
+}
+
+/// Counts of long polls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldsOver {
+    /// Longer than 1 ms.
+    pub ms_1: u64,
+    /// Longer than 10 ms.
+    pub ms_10: u64,
+    /// Longer than 100 ms.
+    pub ms_100: u64,
+}
+
+/// Blocked time by class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// The thread gave up its core by itself.
+    pub slept_ns: u64,
+    /// The thread waited for a page from disk.
+    pub fault_ns: u64,
+    /// Part of both that was charged to the longest of several polls.
+    pub shared_ns: u64,
+    /// Polls with any.
+    pub events: u64,
+    /// Polls with at least 200 µs.
+    pub events_over_200us: u64,
+    /// Longest in one poll since the process started.
+    pub ns_max: u64,
+}
+
+/// A distribution: bucket `i` counts values in `[2^i, 2^(i+1))` microseconds, bucket 0 those below 2 µs.
+///
+/// Powers of two keep the document small and the difference of two snapshots exact.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Counts per bucket; trailing zeros are left out.
+    pub log2_us: Vec<u64>,
+}
+
+/// Threads of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Threads {
+    /// Workers of the runtime.
+    pub workers: u64,
+    /// Blocking pool.
+    pub pool: u64,
+    /// The rest.
+    pub other: u64,
+}
+
+/// What the runtime counts by itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuntimeMetrics {
+    /// Time that workers were busy.
+    pub busy_ns: u64,
+    /// Tasks alive now.
+    pub alive_tasks: u64,
+    /// Tasks waiting in the global queue now.
+    pub global_queue_depth: u64,
+    /// Times that a worker parked.
+    pub parks: u64,
+}

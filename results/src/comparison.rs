@@ -1,0 +1,231 @@
+//! What a comparison says: values that reports render and exit codes follow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::StepIdentity;
+
+/// The overall answer, in order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every judged cell is within its harm limit.
+    Pass,
+    /// Not enough evidence either way.
+    Inconclusive,
+    /// At least one judged cell is significantly worse.
+    Regression,
+    /// A fault of our own: the numbers must not be used.
+    Invalid,
+}
+
+/// What to do with a migration step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Passed.
+    Keep,
+    /// Regressed.
+    Revert,
+    /// Inconclusive or invalid.
+    Undecided,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Median response time, ms.
+    ResponseP50,
+    /// 95th percentile of the response time, ms.
+    ResponseP95,
+    /// 99th percentile of the response time, ms.
+    ResponseP99,
+    /// Median time to the first meaningful item, ms.
+    TtftP50,
+    /// 95th percentile of the same, ms.
+    TtftP95,
+    /// Failed requests, percent of those sent.
+    ErrorRate,
+    /// Blocked loop time, ms per 1 000 requests.
+    BlockedMsPer1000,
+    /// Threads of the process.
+    Threads,
+    /// CPU of the service's process group, µs per request.
+    CpuUsPerRequest,
+    /// Completed requests per second of wall time.
+    Throughput,
+    /// Highest resident set, MiB.
+    RssMib,
+}
+
+/// Cells that are judged together, so that one false alarm is one in the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Response and first-item percentiles.
+    Latency,
+    /// Error rates.
+    Errors,
+    /// Blocked time and threads.
+    Loop,
+    /// Shown with an interval, never judged unless a policy says so.
+    Advisory,
+}
+
+/// One comparison: a record with two arms, or two records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Label of the record.
+    pub label: String,
+    /// Scenario that was driven.
+    pub scenario: String,
+    /// The migration step, if one was measured.
+    pub step: Option<StepIdentity>,
+    /// The overall answer.
+    pub verdict: Verdict,
+    /// The same for a step's ledger.
+    pub decision: Decision,
+    /// One sentence in milliseconds, plain text: what a reader takes away.
+    pub headline: String,
+    /// What to do now, one sentence.
+    pub next_action: String,
+    /// Why the verdict is what it is, worst first, plain text.
+    pub reasons: Vec<String>,
+    /// What this design could not have seen, plain text.
+    pub blind_spots: Vec<String>,
+    /// Design: pairs compared.
+    pub pairs: u32,
+    /// Significance level of every test and bound.
+    pub alpha: f64,
+    /// False when arms come from different sessions: advisory then.
+    pub paired: bool,
+    /// Faults of our own that spoil the numbers, and warnings that do not.
+    pub validity: Validity,
+    /// Every endpoint × level × metric.
+    pub cells: Vec<Cell>,
+    /// Index into [`Self::cells`] of the worst judged cell.
+    pub worst_cell: Option<usize>,
+    /// The step's criteria, each with what was found.
+    pub criteria: Vec<Criterion>,
+}
+
+/// Whether the numbers may be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validity {
+    /// Each makes the comparison [`Verdict::Invalid`]; with what to do.
+    pub faults: Vec<String>,
+    /// Each is shown and changes nothing.
+    pub warnings: Vec<String>,
+}
+
+/// One success criterion of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Criterion {
+    /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`.
+    pub name: String,
+    /// What the plan expects: `better-or-flat`, `none-new`, `down`, `down-or-flat`.
+    pub expected: String,
+    /// `Some(true)` met, `Some(false)` not met, `None` can't tell.
+    pub met: Option<bool>,
+    /// The evidence, one phrase.
+    pub found: String,
+}
+
+/// One endpoint × level × metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Endpoint, or `None` for the whole service.
+    pub endpoint: Option<String>,
+    /// Concurrency.
+    pub level: u32,
+    /// What is compared.
+    pub metric: Metric,
+    /// With which other cells.
+    pub family: Family,
+    /// Whether it counts for the verdict.
+    pub judged: bool,
+    /// The first arm.
+    pub before: Estimate,
+    /// The second arm.
+    pub after: Estimate,
+    /// The difference, where there are pairs to take it from.
+    pub change: Option<Change>,
+    /// What follows.
+    pub outcome: Outcome,
+    /// Anything a reader must know about this cell, plain text.
+    pub note: Option<String>,
+}
+
+/// A value of one arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Over all blocks of the arm; `None` when nothing was measured.
+    pub value: Option<f64>,
+    /// Lower end of its 95 % interval, where one exists.
+    pub low: Option<f64>,
+    /// Upper end of its 95 % interval, where one exists.
+    pub high: Option<f64>,
+    /// True when the value is only a lower bound (timeouts reach into this percentile).
+    pub at_least: bool,
+    /// Observations behind it.
+    pub n: u64,
+    /// One value per block, in pair order.
+    pub per_block: Vec<f64>,
+}
+
+/// A paired difference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// `ratio` (after ÷ before) or `difference` (after − before, in the metric's unit).
+    pub scale: Scale,
+    /// Hodges–Lehmann estimate.
+    pub estimate: f64,
+    /// Lower end of the signed-rank interval.
+    pub low: f64,
+    /// Upper end of the same.
+    pub high: f64,
+    /// One-sided upper bound at α that decides a pass.
+    pub upper_bound: f64,
+    /// One-sided lower bound at α.
+    pub lower_bound: f64,
+    /// Adjusted p of "worse than the regression margin".
+    pub p_regression: f64,
+    /// Adjusted p of "better than the improvement margin".
+    pub p_improvement: f64,
+    /// The smallest worsening that this design would have found 8 times in 10.
+    pub minimum_detectable: Option<f64>,
+}
+
+/// Which arithmetic a change is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// after ÷ before.
+    Ratio,
+    /// after − before.
+    Difference,
+}
+
+/// What follows from one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Outcome {
+    /// Significantly worse than the margin, and more than the floor.
+    Regression,
+    /// Significantly better than the margin.
+    Improvement,
+    /// Within the harm limit.
+    WithinLimit,
+    /// Can't tell.
+    Inconclusive {
+        /// Pairs that would probably settle it.
+        pairs_needed: Option<u32>,
+    },
+    /// Too few requests for this percentile.
+    Insufficient {
+        /// Requests per endpoint and block that it takes.
+        requests_needed: u64,
+    },
+    /// The metric was not measured in one arm.
+    NotMeasured,
+}

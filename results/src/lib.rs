@@ -1,0 +1,10 @@
+//! What was measured, and what it means: records, histograms, statistics,
+//! comparisons, verdicts and the ledger of a migration.
+//!
+//! Data flows one way: a [`record::RunRecord`] is written by the harness, read
+//! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
+//! reports crate. Nothing here touches a network or a clock.
+
+pub mod comparison;
+pub mod histogram;
+pub mod record;

@@ -1,0 +1,394 @@
+//! The record: everything that one measurement saw, in one JSON document.
+//!
+//! It holds what was observed and nothing that was concluded, so that an old
+//! record can be judged again by newer statistics. Integers carry their unit
+//! in the name; histograms are [`LatencyHistogram`]s (microseconds).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::LatencyHistogram;
+
+/// The schema name every record carries.
+pub const SCHEMA_NAME: &str = "unstall.record";
+/// Bumped when a field changes its meaning or disappears.
+pub const SCHEMA_MAJOR: u32 = 1;
+/// Bumped when a field is added.
+pub const SCHEMA_MINOR: u32 = 0;
+
+/// One measurement: one version (`run`) or two interleaved ones (`ab`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// Name and version of this format.
+    pub schema: Schema,
+    /// Unique id of the measurement.
+    pub id: String,
+    /// The user's label, or one made from the scenario and arms.
+    pub label: String,
+    /// When it started: RFC 3339, UTC.
+    pub created_utc: String,
+    /// What measured.
+    pub harness: Harness,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// What was sent.
+    pub scenario: ScenarioIdentity,
+    /// How it was sent.
+    pub load: Load,
+    /// The migration step that the arms stand on both sides of, if any.
+    pub step: Option<StepIdentity>,
+    /// Arm name → what ran. `run` has one arm, `ab` has `before` and `after`.
+    pub arms: BTreeMap<String, Arm>,
+    /// In the order they ran.
+    pub blocks: Vec<Block>,
+    /// True when the measurement was stopped before its plan was done.
+    pub interrupted: bool,
+}
+
+/// Name and version of a file format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// Always [`SCHEMA_NAME`].
+    pub name: String,
+    /// See [`SCHEMA_MAJOR`].
+    pub major: u32,
+    /// See [`SCHEMA_MINOR`].
+    pub minor: u32,
+}
+
+/// The tool that measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Harness {
+    /// Version of the tool.
+    pub version: String,
+    /// Commit of the tool, where it is known.
+    pub git: Option<String>,
+}
+
+/// The machine: hard and soft keys of comparability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// `arch/cores/memory/os-kernel`, for example `x86_64/2c/24g/linux-6.18`.
+    pub class: String,
+    /// Model name of the CPU.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// Memory of the machine.
+    pub memory_mib: u64,
+    /// Full kernel release.
+    pub kernel: String,
+    /// CPU frequency governor, where the kernel tells it.
+    pub governor: Option<String>,
+    /// CPU quota of the cgroup in cores, where there is one.
+    pub cgroup_quota_cores: Option<f64>,
+    /// True when generator, service and backing servers share cores.
+    pub colocated: bool,
+}
+
+/// Which scenario ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioIdentity {
+    /// Name of the scenario.
+    pub name: String,
+    /// SHA-256 of the scenario file, in hex: a hard key of comparability.
+    pub sha256: String,
+    /// Its endpoints, in the order in which a user calls them.
+    pub endpoints: Vec<EndpointIdentity>,
+}
+
+/// One request of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointIdentity {
+    /// Its name in the scenario, the key of [`Block::endpoints`].
+    pub name: String,
+    /// HTTP method.
+    pub method: String,
+    /// Path with its `${variables}` unexpanded.
+    pub path: String,
+    /// A request that takes longer counts as an error of kind `timeout`.
+    pub timeout_ms: u64,
+}
+
+/// The load model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// `closed` (users wait for their answer) or `open` (arrivals do not).
+    pub model: String,
+    /// Concurrency of each level, for the closed model.
+    pub levels: Vec<u32>,
+    /// Measured requests per endpoint, level and block.
+    pub requests_per_endpoint: u64,
+    /// Warm-up iterations per user before the first measured request.
+    pub warmup_per_user: u32,
+    /// Least warm-up time before the first measured request.
+    pub warmup_ms_min: u64,
+    /// Planned pairs; 0 for a record of one version.
+    pub pairs: u32,
+    /// Seed of the order, the schedule and random values.
+    pub seed: u64,
+    /// `template+flush`, `command` or `none`: from what state each block started.
+    pub state_reset: String,
+    /// Stated round trip between the service and its stores, where a proxy made one.
+    pub store_round_trip_us: Option<u64>,
+    /// The same, measured before the first block.
+    pub store_round_trip_us_measured: Option<u64>,
+}
+
+/// A step of a migration plan, as far as a reader of the report needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepIdentity {
+    /// For example `2a`.
+    pub id: String,
+    /// What the step did.
+    pub title: String,
+    /// Branch of its pull request.
+    pub branch: String,
+    /// `low`, `medium` or `high`.
+    pub risk: String,
+    /// What the plan expected.
+    pub impact: String,
+    /// The step's own endpoints: its criteria are judged on these.
+    pub endpoints: Vec<String>,
+    /// Criterion → what is expected, for example `p95` → `better-or-flat`.
+    pub criteria: BTreeMap<String, String>,
+}
+
+/// What one arm ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// The command that started it, if it was started here.
+    pub command: Option<String>,
+    /// The URL, if it was running already.
+    pub url: Option<String>,
+    /// Commit of the service, where it is known.
+    pub git: Option<String>,
+}
+
+/// One arm, one process start, one level, one stretch of load: the sampling unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// Key of [`RunRecord::arms`].
+    pub arm: String,
+    /// Which pair it belongs to, from 0.
+    pub pair: u32,
+    /// 0 or 1: first or second within its pair.
+    pub position: u32,
+    /// Concurrency of this block.
+    pub level: u32,
+    /// The monitor's or the harness's id of the process that served it.
+    pub process_start_id: Option<String>,
+    /// RFC 3339, UTC: when its load began.
+    pub started_utc: String,
+    /// The same on the monotonic clock.
+    pub started_mono_ns: u64,
+    /// From the first intended request to the last completion.
+    pub wall_ns: u64,
+    /// Requests that the load model wanted sent.
+    pub offered: u64,
+    /// Requests whose first byte was written.
+    pub sent: u64,
+    /// Requests that ended with a checked, successful answer.
+    pub completed: u64,
+    /// Failures of the service or the network, by kind.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// Faults of this side, by kind: any makes the block invalid.
+    pub local_faults: BTreeMap<LocalFault, u64>,
+    /// released − intended: our own lateness.
+    pub generator_lag: LatencyHistogram,
+    /// Endpoint name → what was measured there.
+    pub endpoints: BTreeMap<String, EndpointSamples>,
+    /// One entry per second since the block began.
+    pub series: Vec<Second>,
+    /// What the service's own monitor counted, if it has one.
+    pub monitor: Option<MonitorDelta>,
+    /// What the kernel counted for the service's process group, if we started it.
+    pub process: Option<ProcessUse>,
+    /// CPU that the generator itself used.
+    pub generator_cpu_us: u64,
+    /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
+    pub steal_share: Option<f64>,
+    /// Whether the block may be judged.
+    pub validity: BlockValidity,
+}
+
+/// Why a request failed, seen from the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// A status that the scenario does not expect.
+    Status,
+    /// No connection: refused or unreachable.
+    Connect,
+    /// The name could not be resolved.
+    Dns,
+    /// The TLS handshake failed.
+    Tls,
+    /// No complete answer within the endpoint's timeout.
+    Timeout,
+    /// The connection ended in the middle of a request or answer.
+    Reset,
+    /// The answer is not HTTP.
+    Protocol,
+    /// The body could not be decoded.
+    Decode,
+    /// Status right, but headers or body are not what the scenario expects.
+    CheckFailed,
+    /// A stream that ended before it was complete.
+    Truncated,
+}
+
+/// A fault of the load generator's own machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalFault {
+    /// No ephemeral port was free.
+    NoPorts,
+    /// The descriptor limit was reached.
+    NoDescriptors,
+}
+
+/// What was measured on one endpoint in one block.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointSamples {
+    /// Checked, successful answers.
+    pub completed: u64,
+    /// Failures by kind.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// end − intended, successes only.
+    pub response: LatencyHistogram,
+    /// end − first byte written, successes only.
+    pub service: LatencyHistogram,
+    /// acquired − intended, successes only.
+    pub queue: LatencyHistogram,
+    /// Time spent before failing; timeouts are bounds at their timeout.
+    pub failed: LatencyHistogram,
+    /// Age of requests in flight when the block was stopped: censored, not dropped.
+    pub in_flight: LatencyHistogram,
+    /// Intended → first meaningful item, for streams.
+    pub ttft: Option<LatencyHistogram>,
+    /// Between items, for streams.
+    pub gap: Option<LatencyHistogram>,
+    /// Bytes of answer bodies.
+    pub body_bytes: u64,
+}
+
+/// One second of a block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// Since the block's start.
+    pub second: u32,
+    /// Requests intended in it.
+    pub offered: u64,
+    /// Requests sent in it.
+    pub sent: u64,
+    /// Requests completed in it.
+    pub completed: u64,
+    /// Requests failed in it.
+    pub errors: u64,
+    /// Median response time of those completed; `None` where none were.
+    pub p50_us: Option<u64>,
+    /// 95th percentile of the same.
+    pub p95_us: Option<u64>,
+    /// Maximum of the same.
+    pub max_us: Option<u64>,
+}
+
+/// Differences of the service's monitor between the edges of a block.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorDelta {
+    /// `counters` or `full-split`: how blocked time was charged.
+    pub mode: String,
+    /// Scenario endpoint (or `METHOD route` where none matches) → what it did to the loop.
+    pub endpoints: BTreeMap<String, MonitorEndpoint>,
+    /// Blocked time that no endpoint could be charged with.
+    pub unattributed_blocked_us: u64,
+    /// Delay of a timer on the loop beyond its due time, on single-threaded loops.
+    pub loop_lag: Option<LatencyHistogram>,
+    /// Threads at the end of the block.
+    pub threads: ThreadCount,
+}
+
+/// What one endpoint did to the loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorEndpoint {
+    /// Requests that reached the service.
+    pub requests: u64,
+    /// Polls of their futures.
+    pub polls: u64,
+    /// Wall time inside polls.
+    pub hold_us_sum: u64,
+    /// Longest single poll.
+    pub hold_us_max: u64,
+    /// Polls longer than 100 ms.
+    pub holds_over_100ms: u64,
+    /// Thread CPU inside polls (`full-split` only, else 0).
+    pub cpu_us: u64,
+    /// Waiting for a core inside polls (`full-split` only, else 0).
+    pub runqueue_us: u64,
+    /// Blocked time by what the counters can tell.
+    pub blocked_us: BlockedTime,
+    /// Polls with blocked time of at least 200 µs.
+    pub blocks_over_200us: u64,
+    /// Longest blocked time in one poll.
+    pub blocked_us_max: u64,
+}
+
+/// Blocked time by class: the thread slept, or waited for a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockedTime {
+    /// Polls in which the thread gave up its core by itself.
+    pub slept: u64,
+    /// Polls with a major page fault.
+    pub fault: u64,
+}
+
+/// Threads of the service's process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadCount {
+    /// Workers of the runtime.
+    pub workers: u64,
+    /// Blocking pool.
+    pub pool: u64,
+    /// The rest.
+    pub other: u64,
+}
+
+/// What the kernel counted for the service's process group during a block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessUse {
+    /// User and system time.
+    pub cpu_us: u64,
+    /// Highest resident set seen.
+    pub rss_kib_max: u64,
+    /// Most threads seen.
+    pub threads_max: u64,
+}
+
+/// Whether a block may be judged, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockValidity {
+    /// False when a fault of our own spoilt it.
+    pub ok: bool,
+    /// Each reason with what to do about it.
+    pub reasons: Vec<String>,
+}

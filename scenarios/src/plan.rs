@@ -1,0 +1,216 @@
+//! The resolved scenario: what the engine drives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A scenario, checked and ready to drive.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// One sentence.
+    pub describe: String,
+    /// SHA-256 of the file's bytes, hex.
+    pub sha256: String,
+    /// Values of variables that are known before the first request.
+    pub vars: BTreeMap<String, Var>,
+    /// Requests before the load, not measured.
+    pub setup: Vec<Setup>,
+    /// The measured requests, in the order in which each user calls them.
+    pub requests: Vec<Request>,
+    /// The bystander's route.
+    pub probe: Option<Probe>,
+    /// The default load.
+    pub load: Load,
+}
+
+/// A variable's value.
+#[derive(Debug, Clone)]
+pub enum Var {
+    /// The same for every request.
+    Value(Value),
+    /// One row per use, from a CSV or JSONL file.
+    Feeder(Feeder),
+    /// Optional and not given: headers that need it are left out.
+    Absent,
+}
+
+/// A value and whether it may be shown.
+#[derive(Debug, Clone)]
+pub struct Value {
+    /// The value; strings keep their type as `"${n}"` alone does.
+    pub value: serde_json::Value,
+    /// Never printed or recorded.
+    pub secret: bool,
+}
+
+/// Rows of a file.
+#[derive(Debug, Clone)]
+pub struct Feeder {
+    /// The column's values.
+    pub values: Vec<String>,
+    /// How a row is chosen.
+    pub pick: Pick,
+}
+
+/// How a feeder's row is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// In order, over all users.
+    RoundRobin,
+    /// Seeded random.
+    Random,
+    /// Row = user, wrapped.
+    PerUser,
+}
+
+/// A text with `${variables}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// Literal and variable parts, in order.
+    pub parts: Vec<Part>,
+}
+
+/// One part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// As it stands.
+    Literal(String),
+    /// A variable's name.
+    Variable(String),
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its name: the endpoint in the record.
+    pub name: String,
+    /// HTTP method.
+    pub method: String,
+    /// Path, starting with `/`.
+    pub path: Template,
+    /// Query parameters, in the file's order, not yet percent-encoded.
+    pub query: Vec<(String, Template)>,
+    /// Headers, defaults merged in, names lower-case.
+    pub headers: Vec<(String, Template)>,
+    /// What is sent.
+    pub body: Body,
+    /// The functional check.
+    pub expect: Expect,
+    /// Variables taken from the answer: name → JSON pointer.
+    pub extract: BTreeMap<String, String>,
+    /// How the body is read as a stream, if it is one.
+    pub stream: Option<Stream>,
+    /// Pause before the next request.
+    pub think: Duration,
+    /// Longer is an error.
+    pub timeout: Duration,
+}
+
+/// A request's body.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// JSON, with templates in its strings.
+    Json(serde_json::Value),
+    /// URL-encoded form.
+    Form(Vec<(String, Template)>),
+    /// Multipart form.
+    Multipart(Vec<(String, Template)>),
+    /// Anything, with its content type.
+    Raw {
+        /// Content type.
+        content_type: String,
+        /// The text.
+        text: Template,
+    },
+}
+
+/// What a right answer looks like.
+#[derive(Debug, Clone)]
+pub struct Expect {
+    /// Accepted statuses.
+    pub status: Vec<u16>,
+    /// Header → glob with `*`.
+    pub headers: BTreeMap<String, String>,
+    /// JSON pointer → test.
+    pub json: BTreeMap<String, JsonTest>,
+    /// The same for each item of a stream.
+    pub each: BTreeMap<String, JsonTest>,
+}
+
+/// A test of one JSON value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JsonTest {
+    /// Present, whatever it is.
+    Any,
+    /// Of this JSON type: `string`, `number`, `integer`, `boolean`, `array`, `object`, `null`.
+    Type(String),
+    /// A non-empty string or array.
+    NonEmpty,
+    /// Equal to this value.
+    Equals(serde_json::Value),
+}
+
+/// How a streamed body is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// `sse`, `ndjson`, `json-objects` or `chunks`.
+    pub decoder: Decoder,
+    /// The first item that passes it ends time-to-first-token.
+    pub meaningful: Option<(String, JsonTest)>,
+    /// Fewer items than this is an error of kind `truncated`.
+    pub items_min: u64,
+    /// Longest silence.
+    pub idle_timeout: Duration,
+}
+
+/// How items are cut from a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoder {
+    /// Server-sent events.
+    Sse,
+    /// One JSON document per line.
+    Ndjson,
+    /// JSON objects one after the other.
+    JsonObjects,
+    /// Whatever one read brings.
+    Chunks,
+}
+
+/// A request before the load.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Once, or once per user.
+    pub per: Per,
+    /// Skipped when this variable has a value.
+    pub unless: Option<String>,
+    /// The request.
+    pub request: Request,
+}
+
+/// How often a setup request runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// Once.
+    Run,
+    /// Once per user.
+    User,
+}
+
+/// The bystander probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// Route.
+    pub path: String,
+    /// Requests per second.
+    pub rate: f64,
+}
+
+/// The scenario's own default load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Concurrency levels of the closed model.
+    pub concurrency: Vec<u32>,
+}
