@@ -1,0 +1,435 @@
+//! The command line in its raw form: what clap reads, before anything is resolved.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::console::{to_stderr, to_stdout};
+use crate::document::Document;
+use crate::exit::ExitStatus;
+
+const ABOUT: &str = "Measure every step of an async migration of a web service";
+const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
+                          3 invalid measurement, 4 inconclusive.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "unstall", version, about = ABOUT, after_help = EXIT_CODES)]
+#[command(arg_required_else_help = true, infer_subcommands = false)]
+pub(crate) struct Arguments {
+    /// Print one JSON document on stdout; everything for people goes to stderr.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Replay two migration steps on private servers, compare, judge, write the HTML report
+    Demo(DemoArguments),
+    /// Measure one version of a running service
+    Run(RunArguments),
+    /// Measure two versions in interleaved blocks, and judge the second against the first
+    Ab(AbArguments),
+    /// Judge records and print the comparison for people
+    Compare(CompareArguments),
+    /// Judge records for a pipeline: policy, JUnit, Markdown, GitHub annotations
+    Gate(GateArguments),
+    /// Write the HTML report of records
+    Report(ReportArguments),
+    /// List, show and check scenarios
+    #[command(subcommand)]
+    Scenarios(ScenariosCommand),
+}
+
+impl Command {
+    /// The name that the JSON document carries.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Demo(_) => "demo",
+            Self::Run(_) => "run",
+            Self::Ab(_) => "ab",
+            Self::Compare(_) => "compare",
+            Self::Gate(_) => "gate",
+            Self::Report(_) => "report",
+            Self::Scenarios(ScenariosCommand::List) => "scenarios list",
+            Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",
+            Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
+            Self::Scenarios(ScenariosCommand::Schema { .. }) => "scenarios schema",
+        }
+    }
+}
+
+/// `unstall demo`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  unstall demo\n  unstall demo --quick --out /tmp/demo\n  \
+                        unstall demo --quick --aa      the same version twice: must not fire"
+)]
+pub(crate) struct DemoArguments {
+    /// Two minutes instead of five: fewer pairs and requests; says what it can't see
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder for report.html, the records and the ledger; earlier results there are kept aside
+    #[arg(long, value_name = "DIR", default_value = "unstall-demo")]
+    pub(crate) out: PathBuf,
+    /// Steps of the shipped migration plan to replay
+    #[arg(
+        long,
+        value_name = "STEPS",
+        value_delimiter = ',',
+        default_value = "2a,3"
+    )]
+    pub(crate) steps: Vec<String>,
+    /// Measure the version before each step against itself: any regression is a false alarm
+    #[arg(long)]
+    pub(crate) aa: bool,
+    /// Seed of the block order and of random values; another one each time by default
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What to send, for `run` and `ab`.
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArguments {
+    /// Scenarios of the catalogue (`unstall scenarios list`) or paths of scenario files
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<String>,
+    /// Sets a variable of the scenario, over its environment variable and default
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) variables: Vec<(String, String)>,
+    /// Warm-up rounds per user, at least 1 s in all; 0 for none
+    #[arg(long, value_name = "N")]
+    pub(crate) warmup: Option<u32>,
+    /// What the record calls itself
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// The record; a folder when there are several scenarios [default: in unstall-results/]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the file of --out if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `unstall run`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  unstall run tunnel --target http://127.0.0.1:8001 -c 10,20,50 \
+                        --out before.json\n\nExits 0 when it measured, 3 when the numbers \
+                        can't be used. Judging takes `unstall ab`."
+)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArguments,
+    /// The running service
+    #[arg(long, value_name = "URL")]
+    pub(crate) target: String,
+    /// Users at once, one level after the other [default: the scenario's]
+    #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) concurrency: Vec<u32>,
+    /// Requests per endpoint and level [default: 400, and at least 3 per user]
+    #[arg(long, value_name = "N", conflicts_with = "rounds")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) requests: Option<u64>,
+    /// The same as times that each user goes through the scenario
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) rounds: Option<u64>,
+    /// End each level after this time even when requests are left, for example 30s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// `unstall ab`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  unstall ab tunnel --before 'old-server --port {port}' \
+                        --after 'new-server --port {port}' --out ab.json\n  \
+                        unstall ab my.toml --before http://127.0.0.1:8001 \
+                        --after http://127.0.0.1:8002\n\n\
+                        A command gets {port} replaced and UNSTALL_PORT set, and is started \
+                        afresh for each block."
+)]
+pub(crate) struct AbArguments {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArguments,
+    /// The old version: a URL, or a command that starts it
+    #[arg(long, value_name = "X")]
+    pub(crate) before: String,
+    /// The new version: a URL, or a command that starts it
+    #[arg(long, value_name = "Y")]
+    pub(crate) after: String,
+    /// Pairs of blocks, one block of each version in a pair
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) pairs: u32,
+    /// Users at once; several levels multiply the blocks
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "20"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) concurrency: Vec<u32>,
+    /// Requests per endpoint and block
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) requests: u64,
+    /// A command's service is ready when this path answers 2xx
+    #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
+    pub(crate) ready: String,
+    /// Run in a shell before each block, with UNSTALL_ARM and UNSTALL_PAIR set, to restore state
+    #[arg(long, value_name = "CMD")]
+    pub(crate) before_block: Option<String>,
+    /// Seed of the block order and of random values; another one each time by default
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// `unstall compare`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  unstall compare ab.json\n  \
+                        unstall compare before.json after.json      two sessions: advisory")]
+pub(crate) struct CompareArguments {
+    /// Records of `ab`; or two records of `run`, before and after
+    #[arg(required = true, value_name = "RECORD")]
+    pub(crate) records: Vec<PathBuf>,
+}
+
+/// `unstall gate`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  unstall gate ab.json --policy policy.toml --junit gate.xml \
+                        --markdown gate.md --github"
+)]
+pub(crate) struct GateArguments {
+    /// Records of `ab`; or two records of `run`, before and after
+    #[arg(required = true, value_name = "RECORD")]
+    pub(crate) records: Vec<PathBuf>,
+    /// Margins and limits, TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Write JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write Markdown, for a comment or a step summary
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Print GitHub annotations, and append Markdown to `$GITHUB_STEP_SUMMARY` if it is set
+    #[arg(long)]
+    pub(crate) github: bool,
+}
+
+/// `unstall report`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  unstall report ab.json -o report.html\n\nThe exit code is \
+                        that of the verdict, as for compare."
+)]
+pub(crate) struct ReportArguments {
+    /// Records of `ab` or `run`
+    #[arg(required = true, value_name = "RECORD")]
+    pub(crate) records: Vec<PathBuf>,
+    /// The HTML file
+    #[arg(
+        short = 'o',
+        long = "out",
+        value_name = "FILE",
+        default_value = "report.html"
+    )]
+    pub(crate) out: PathBuf,
+}
+
+/// `unstall scenarios …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScenariosCommand {
+    /// Name the shipped scenarios and their endpoints
+    #[command(after_help = "Example:\n  unstall scenarios list")]
+    List,
+    /// Print the file of a shipped scenario: the start of your own
+    #[command(after_help = "Example:\n  unstall scenarios show tunnel > my.toml")]
+    Show {
+        /// A name from `unstall scenarios list`
+        scenario: String,
+    },
+    /// Check scenario files without sending anything
+    #[command(after_help = "Example:\n  unstall scenarios check my.toml")]
+    Check {
+        /// Paths of scenario files, or names of the catalogue
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<String>,
+        /// Sets a variable of the scenario
+        #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
+        variables: Vec<(String, String)>,
+    },
+    /// Print a JSON Schema for editors
+    #[command(after_help = "Example:\n  unstall scenarios schema > scenario.schema.json")]
+    Schema {
+        /// Of which file
+        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+        of: SchemaOf,
+    },
+}
+
+/// Files with a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// A scenario file
+    Scenario,
+    /// A migration plan
+    Migration,
+    /// The document that --json prints
+    Result,
+}
+
+/// A command line that was refused, or one that only asked for help.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    error: clap::Error,
+    json: bool,
+}
+
+impl Refusal {
+    /// Prints help to stdout or the mistake to stderr, as JSON too where that was asked for.
+    pub(crate) fn say(&self) -> ExitStatus {
+        if !self.error.use_stderr() {
+            // Help and version: a reader that has gone is as good as one that has read.
+            return match self.error.print() {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitStatus::Usage,
+                _ => ExitStatus::Pass,
+            };
+        }
+        let status = ExitStatus::Usage;
+        if self.error.print().is_err() {
+            return status; // Without stderr there is nowhere left to say so.
+        }
+        if self.json {
+            let text = self.error.to_string();
+            let document = Document::of_error("", status, &anyhow::anyhow!(text.trim().to_owned()));
+            if let Err(error) = document.print() {
+                to_stderr(&format!("error: {error:#}"));
+            }
+        }
+        status
+    }
+}
+
+/// Parses a command line.
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Refusal> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let json = words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--json");
+    Arguments::try_parse_from(words).map_err(|error| Refusal { error, json })
+}
+
+/// `NAME=VALUE`
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NAME=VALUE, for example user=u-1")?;
+    if name.is_empty() {
+        return Err("the name before `=` is missing; expected NAME=VALUE".into());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `250ms`, `30s`, `2m`
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "" => return Err(format!("`{text}` has no unit; write {text}s for seconds")),
+        _ => return Err(format!("`{unit}` is not a unit of time; use ms, s or m")),
+    };
+    let count: u64 = number
+        .parse()
+        .map_err(|_| format!("`{number}` is not a whole number"))?;
+    match count.checked_mul(scale_ms) {
+        Some(ms) if (1..=24 * 3_600_000).contains(&ms) => Ok(Duration::from_millis(ms)),
+        _ => Err("a time is between 1ms and 24 hours".into()),
+    }
+}
+
+fn url_path(text: &str) -> Result<String, String> {
+    if text.starts_with('/') && !text.contains(char::is_whitespace) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "a path starts with `/` and has no blanks; did you mean /{}?",
+            text.trim()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_a_unit_and_a_bound() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in [
+            "30",
+            "0s",
+            "-1s",
+            "1h",
+            "99999999999999999999s",
+            "s",
+            "25000000000m",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn assignments_keep_later_equals_signs() {
+        assert_eq!(assignment("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(assignment("=b").is_err());
+        assert!(assignment("a").is_err());
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn walk(command: &clap::Command) {
+            for sub in command.get_subcommands() {
+                if sub.has_subcommands() {
+                    walk(sub);
+                } else {
+                    let help = sub
+                        .get_after_help()
+                        .map(ToString::to_string)
+                        .unwrap_or_default();
+                    assert!(
+                        help.contains("Example"),
+                        "{} has no example",
+                        sub.get_name()
+                    );
+                    assert!(help.contains(&format!("unstall ")), "{}", sub.get_name());
+                }
+            }
+        }
+        walk(&Arguments::command());
+    }
+}

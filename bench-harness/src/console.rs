@@ -1,0 +1,126 @@
+//! Where words go: results on stdout, progress on stderr, or one JSON document on stdout.
+//!
+//! No command prints by itself, so that `--json`, a closed pipe and a full disk are
+//! handled in this one place.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Context;
+use console::Term;
+use unstall_results::comparison::Verdict;
+
+use crate::document::{Content, Document};
+use crate::exit::ExitStatus;
+
+/// Columns of a table that goes to a file or a pipe.
+const WIDTH_ELSEWHERE: usize = 100;
+
+/// What a command hands back: never printed before it is complete.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// The judgement, where the command judges.
+    pub(crate) verdict: Option<Verdict>,
+    /// For people, plain or coloured, ending in a newline.
+    pub(crate) text: String,
+    /// The same for programs.
+    pub(crate) content: Content,
+}
+
+/// The terminal, as far as the command needs to know it.
+#[derive(Debug)]
+pub(crate) struct Console {
+    json: bool,
+    /// Whether the stream that gets the tables takes colours.
+    pub(crate) colour: bool,
+    /// Columns of that stream.
+    pub(crate) width: usize,
+    /// Whether stderr is a terminal, so that a progress bar can redraw itself.
+    pub(crate) interactive: bool,
+}
+
+impl Console {
+    /// Looks at the streams and `NO_COLOR` once.
+    pub(crate) fn detect(json: bool) -> Self {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        // With --json the tables go to stderr, so that stdout holds one document only.
+        let tables = if json { Term::stderr() } else { Term::stdout() };
+        Self {
+            json,
+            colour: tables.is_term() && !no_colour,
+            width: tables
+                .size_checked()
+                .map_or(WIDTH_ELSEWHERE, |(_, columns)| columns.into()),
+            interactive: io::stderr().is_terminal(),
+        }
+    }
+
+    /// Says one line about the work under way, on stderr.
+    #[expect(clippy::unused_self, reason = "who may speak needs the console")]
+    pub(crate) fn note(&self, line: impl AsRef<str>) {
+        to_stderr(line.as_ref());
+    }
+
+    /// Prints the result and returns how to exit.
+    pub(crate) fn finish(&self, command: &str, result: anyhow::Result<Outcome>) -> ExitStatus {
+        let (status, printed) = match result {
+            Ok(outcome) => {
+                let status = outcome.verdict.map_or(ExitStatus::Pass, ExitStatus::from);
+                (status, self.print(command, status, outcome))
+            }
+            Err(error) => {
+                to_stderr(&describe(&error));
+                let status = ExitStatus::Usage;
+                let document = Document::of_error(command, status, &error);
+                (status, if self.json { document.print() } else { Ok(()) })
+            }
+        };
+        match printed {
+            Ok(()) => status,
+            Err(error) => {
+                to_stderr(&describe(&error));
+                ExitStatus::Usage
+            }
+        }
+    }
+
+    fn print(&self, command: &str, status: ExitStatus, outcome: Outcome) -> anyhow::Result<()> {
+        if self.json {
+            to_stderr(outcome.text.trim_end_matches('\n'));
+            Document::new(command, outcome.verdict, status, outcome.content).print()
+        } else {
+            to_stdout(&outcome.text)
+        }
+    }
+}
+
+/// An error with its causes, as a reader wants it: what went wrong first, then why.
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = format!("error: {error}");
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!(
+            "\n  because: {}",
+            cause.to_string().replace('\n', "\n  ")
+        ));
+    }
+    text
+}
+
+/// Writes to stdout. A reader that has gone (`unstall … | head`) is not an error: it has
+/// read what it wanted, and the exit code still tells the verdict.
+pub(crate) fn to_stdout(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("stdout could not be written; make room there or send it elsewhere")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line to stderr. Should stderr be gone there is nowhere left to say so.
+pub(crate) fn to_stderr(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,224 @@
+//! The document that `--json` prints: its own form, so that it can stay the same while the
+//! types behind it change. Its JSON Schema is generated from here and shipped in `schema/`.
+
+use std::path::Path;
+
+use anyhow::Context;
+use schemars::JsonSchema;
+use serde::Serialize;
+use unstall_results::comparison::Verdict;
+
+use crate::console::to_stdout;
+use crate::exit::ExitStatus;
+
+pub(crate) mod comparison;
+pub(crate) mod measurement;
+
+pub(crate) use comparison::ComparisonDocument;
+pub(crate) use measurement::RunDocument;
+
+const SCHEMA_NAME: &str = "unstall.result";
+const SCHEMA_MAJOR: u32 = 1;
+const SCHEMA_MINOR: u32 = 0;
+
+/// What `unstall --json` prints, whatever the command.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Document {
+    /// Name and version of this form.
+    schema: Schema,
+    /// The command, for example `ab` or `scenarios list`; empty if the command line has none.
+    command: String,
+    /// The judgement over everything, `null` where the command judges nothing.
+    verdict: Option<VerdictName>,
+    /// 0 pass, 1 regression, 2 usage or input, 3 invalid measurement, 4 inconclusive.
+    exit_code: u8,
+    /// What went wrong, when the exit code is 2.
+    error: Option<ErrorDocument>,
+    #[serde(flatten)]
+    content: Content,
+}
+
+/// Name and version of the form.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Schema {
+    /// Always `unstall.result`.
+    name: &'static str,
+    /// Bumped when a field changes its meaning or disappears.
+    major: u32,
+    /// Bumped when a field is added.
+    minor: u32,
+}
+
+/// A mistake and what led to it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct ErrorDocument {
+    /// What went wrong, and what to do.
+    message: String,
+    /// Why, the nearest cause first.
+    causes: Vec<String>,
+}
+
+/// What the command found. Lists that do not apply are empty.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Content {
+    /// Two versions each, judged.
+    pub(crate) comparisons: Vec<ComparisonDocument>,
+    /// One version each, measured.
+    pub(crate) runs: Vec<RunDocument>,
+    /// Scenarios, for `scenarios list` and `scenarios check`.
+    pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// Files written.
+    pub(crate) files: Vec<FileDocument>,
+    /// What a reader must know besides, one sentence each.
+    pub(crate) notes: Vec<String>,
+    /// The text that the command exists to print, for `scenarios show` and `schema`.
+    pub(crate) text: Option<String>,
+}
+
+/// One scenario.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct ScenarioDocument {
+    /// Its name.
+    pub(crate) name: String,
+    /// One sentence.
+    pub(crate) describe: String,
+    /// Its endpoints, in the order in which a user calls them.
+    pub(crate) endpoints: Vec<String>,
+}
+
+/// One file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct FileDocument {
+    /// What it is.
+    pub(crate) kind: FileKind,
+    /// Where it is.
+    pub(crate) path: String,
+}
+
+impl FileDocument {
+    pub(crate) fn new(kind: FileKind, path: &Path) -> Self {
+        Self {
+            kind,
+            path: path.display().to_string(),
+        }
+    }
+}
+
+/// Kinds of files that commands write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileKind {
+    /// A record, for `compare`, `gate` and `report`.
+    Record,
+    /// The HTML report.
+    Report,
+    /// The ledger of a migration, Markdown.
+    Ledger,
+    /// JUnit XML.
+    Junit,
+    /// Markdown.
+    Markdown,
+}
+
+/// A verdict, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum VerdictName {
+    /// No regression, and every judged cell is within its harm limit.
+    Pass,
+    /// At least one judged cell is significantly worse.
+    Regression,
+    /// A fault of our own: the numbers must not be used.
+    Invalid,
+    /// Not enough evidence either way.
+    Inconclusive,
+}
+
+impl From<Verdict> for VerdictName {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Pass,
+            Verdict::Regression => Self::Regression,
+            Verdict::Invalid => Self::Invalid,
+            Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
+impl Document {
+    /// The document of a command that did its work.
+    pub(crate) fn new(
+        command: &str,
+        verdict: Option<Verdict>,
+        status: ExitStatus,
+        content: Content,
+    ) -> Self {
+        Self {
+            schema: Schema {
+                name: SCHEMA_NAME,
+                major: SCHEMA_MAJOR,
+                minor: SCHEMA_MINOR,
+            },
+            command: command.to_owned(),
+            verdict: verdict.map(VerdictName::from),
+            exit_code: status.code(),
+            error: None,
+            content,
+        }
+    }
+
+    /// The document of a command that could not.
+    pub(crate) fn of_error(command: &str, status: ExitStatus, error: &anyhow::Error) -> Self {
+        let mut document = Self::new(command, None, status, Content::default());
+        document.error = Some(ErrorDocument {
+            message: error.to_string(),
+            causes: error.chain().skip(1).map(ToString::to_string).collect(),
+        });
+        document
+    }
+
+    /// Prints it on stdout.
+    pub(crate) fn print(&self) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(self)
+            .context("the result could not be written as JSON; this is a fault of unstall")?;
+        text.push('\n');
+        to_stdout(&text)
+    }
+}
+
+/// The JSON Schema of [`Document`].
+pub(crate) fn schema() -> anyhow::Result<String> {
+    let schema = schemars::schema_for!(Document);
+    let mut text = serde_json::to_string_pretty(&schema).context("the schema is no JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// JSON has no infinities: what is not finite is not known.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_schema_is_the_generated_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/result.schema.json");
+        let generated = schema().expect("a schema");
+        if std::env::var_os("UNSTALL_UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &generated).expect("schema/ can be written");
+        }
+        let shipped = std::fs::read_to_string(&path).expect("schema/result.schema.json");
+        assert_eq!(
+            shipped, generated,
+            "run this test with UNSTALL_UPDATE_SCHEMA=1 and commit"
+        );
+    }
+}

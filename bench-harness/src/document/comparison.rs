@@ -1,0 +1,273 @@
+//! A comparison in the document of `--json`: per cell the values of both versions, with
+//! their intervals, and what follows.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use unstall_results::comparison::{
+    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
+};
+
+use super::{VerdictName, finite};
+
+/// One comparison.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct ComparisonDocument {
+    /// Label of the record.
+    label: String,
+    /// Scenario that was driven.
+    scenario: String,
+    /// The migration step, if one was measured.
+    step: Option<StepDocument>,
+    /// The judgement.
+    verdict: VerdictName,
+    /// `keep`, `revert` or `undecided`.
+    decision: String,
+    /// One sentence in milliseconds.
+    headline: String,
+    /// What to do now.
+    next_action: String,
+    /// Why the verdict is what it is, worst first.
+    reasons: Vec<String>,
+    /// What this design could not have seen.
+    blind_spots: Vec<String>,
+    /// Pairs compared.
+    pairs: u32,
+    /// Significance level of every test and bound.
+    alpha: f64,
+    /// False when the versions were measured in different sessions: advisory then.
+    paired: bool,
+    /// Faults of our own that spoil the numbers.
+    faults: Vec<String>,
+    /// What should be known and changes nothing.
+    warnings: Vec<String>,
+    /// Every endpoint, level and metric.
+    cells: Vec<CellDocument>,
+    /// Index in `cells` of the worst judged one.
+    worst_cell: Option<usize>,
+    /// The step's criteria.
+    criteria: Vec<CriterionDocument>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct StepDocument {
+    /// For example `2a`.
+    id: String,
+    /// What the step did.
+    title: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct CriterionDocument {
+    /// `p95`, `errors`, `blocked` or `threads`.
+    name: String,
+    /// What the plan expects.
+    expected: String,
+    /// Whether it is met; `null` when the measurement can't tell.
+    met: Option<bool>,
+    /// The evidence.
+    found: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct CellDocument {
+    /// Endpoint, `null` for the whole service.
+    endpoint: Option<String>,
+    /// Users at once.
+    level: u32,
+    /// What is compared; the unit ends the name or is given in `unit`.
+    metric: String,
+    /// Unit of `before` and `after`.
+    unit: &'static str,
+    /// Cells that are judged together: `latency`, `errors`, `loop` or `advisory`.
+    family: String,
+    /// Whether it counts for the verdict.
+    judged: bool,
+    /// The first version.
+    before: EstimateDocument,
+    /// The second version.
+    after: EstimateDocument,
+    /// The difference, where there is one to tell.
+    change: Option<ChangeDocument>,
+    /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`
+    /// or `not_measured`.
+    outcome: &'static str,
+    /// Pairs that would probably settle an inconclusive cell.
+    pairs_needed: Option<u32>,
+    /// Requests per endpoint and block that an insufficient cell takes.
+    requests_needed: Option<u64>,
+    /// What must be known about this cell.
+    note: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct EstimateDocument {
+    /// `null` when nothing was measured.
+    value: Option<f64>,
+    /// Lower end of the 95 % interval, where one exists.
+    low: Option<f64>,
+    /// Upper end of the same.
+    high: Option<f64>,
+    /// True when the value is only a lower bound.
+    at_least: bool,
+    /// Observations behind it.
+    n: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct ChangeDocument {
+    /// `ratio` (after ÷ before) or `difference` (after − before).
+    scale: &'static str,
+    /// The best guess.
+    estimate: Option<f64>,
+    /// Lower end of its interval.
+    low: Option<f64>,
+    /// Upper end of the same.
+    high: Option<f64>,
+    /// One-sided upper bound that decides a pass.
+    upper_bound: Option<f64>,
+    /// One-sided lower bound.
+    lower_bound: Option<f64>,
+    /// Adjusted p of "worse than the regression margin".
+    p_regression: Option<f64>,
+    /// Adjusted p of "better than the improvement margin".
+    p_improvement: Option<f64>,
+    /// The smallest worsening that this design would have found 8 times in 10.
+    minimum_detectable: Option<f64>,
+}
+
+impl From<&Comparison> for ComparisonDocument {
+    fn from(comparison: &Comparison) -> Self {
+        Self {
+            label: comparison.label.clone(),
+            scenario: comparison.scenario.clone(),
+            step: comparison.step.as_ref().map(|step| StepDocument {
+                id: step.id.clone(),
+                title: step.title.clone(),
+            }),
+            verdict: comparison.verdict.into(),
+            decision: match comparison.decision {
+                Decision::Keep => "keep",
+                Decision::Revert => "revert",
+                Decision::Undecided => "undecided",
+            }
+            .to_owned(),
+            headline: comparison.headline.clone(),
+            next_action: comparison.next_action.clone(),
+            reasons: comparison.reasons.clone(),
+            blind_spots: comparison.blind_spots.clone(),
+            pairs: comparison.pairs,
+            alpha: comparison.alpha,
+            paired: comparison.paired,
+            faults: comparison.validity.faults.clone(),
+            warnings: comparison.validity.warnings.clone(),
+            cells: comparison.cells.iter().map(CellDocument::from).collect(),
+            worst_cell: comparison.worst_cell,
+            criteria: comparison
+                .criteria
+                .iter()
+                .map(CriterionDocument::from)
+                .collect(),
+        }
+    }
+}
+
+impl From<&Criterion> for CriterionDocument {
+    fn from(criterion: &Criterion) -> Self {
+        Self {
+            name: criterion.name.clone(),
+            expected: criterion.expected.clone(),
+            met: criterion.met,
+            found: criterion.found.clone(),
+        }
+    }
+}
+
+impl From<&Cell> for CellDocument {
+    fn from(cell: &Cell) -> Self {
+        let (metric, unit) = metric_and_unit(cell.metric);
+        let (outcome, pairs_needed, requests_needed) = match cell.outcome {
+            Outcome::Regression => ("regression", None, None),
+            Outcome::Improvement => ("improvement", None, None),
+            Outcome::WithinLimit => ("within_limit", None, None),
+            Outcome::Inconclusive { pairs_needed } => ("inconclusive", pairs_needed, None),
+            Outcome::Insufficient { requests_needed } => {
+                ("insufficient", None, Some(requests_needed))
+            }
+            Outcome::NotMeasured => ("not_measured", None, None),
+        };
+        let family = match cell.family {
+            Family::Latency => "latency",
+            Family::Errors => "errors",
+            Family::Loop => "loop",
+            Family::Advisory => "advisory",
+        };
+        Self {
+            endpoint: cell.endpoint.clone(),
+            level: cell.level,
+            metric: metric.to_owned(),
+            unit,
+            family: family.to_owned(),
+            judged: cell.judged,
+            before: EstimateDocument::from(&cell.before),
+            after: EstimateDocument::from(&cell.after),
+            change: cell.change.as_ref().map(ChangeDocument::from),
+            outcome,
+            pairs_needed,
+            requests_needed,
+            note: cell.note.clone(),
+        }
+    }
+}
+
+impl From<&Estimate> for EstimateDocument {
+    fn from(estimate: &Estimate) -> Self {
+        Self {
+            value: estimate.value.and_then(finite),
+            low: estimate.low.and_then(finite),
+            high: estimate.high.and_then(finite),
+            at_least: estimate.at_least,
+            n: estimate.n,
+        }
+    }
+}
+
+impl From<&Change> for ChangeDocument {
+    fn from(change: &Change) -> Self {
+        Self {
+            scale: match change.scale {
+                Scale::Ratio => "ratio",
+                Scale::Difference => "difference",
+            },
+            estimate: finite(change.estimate),
+            low: finite(change.low),
+            high: finite(change.high),
+            upper_bound: finite(change.upper_bound),
+            lower_bound: finite(change.lower_bound),
+            p_regression: finite(change.p_regression),
+            p_improvement: finite(change.p_improvement),
+            minimum_detectable: change.minimum_detectable.and_then(finite),
+        }
+    }
+}
+
+fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
+    match metric {
+        Metric::ResponseP50 => ("response_p50", "ms"),
+        Metric::ResponseP95 => ("response_p95", "ms"),
+        Metric::ResponseP99 => ("response_p99", "ms"),
+        Metric::TtftP50 => ("ttft_p50", "ms"),
+        Metric::TtftP95 => ("ttft_p95", "ms"),
+        Metric::ErrorRate => ("error_rate", "percent"),
+        Metric::BlockedMsPer1000 => ("blocked_ms_per_1000", "ms per 1000 requests"),
+        Metric::Threads => ("threads", "threads"),
+        Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
+        Metric::Throughput => ("throughput", "requests per second"),
+        Metric::RssMib => ("rss_mib", "MiB"),
+    }
+}

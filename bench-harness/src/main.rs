@@ -1,0 +1,20 @@
+//! The `unstall` command: parse, act, say, and turn the verdict into an exit code.
+
+use std::process::ExitCode;
+
+mod arguments;
+mod commands;
+mod console;
+mod document;
+mod exit;
+
+fn main() -> ExitCode {
+    let arguments = match arguments::parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(refusal) => return refusal.say().into(),
+    };
+    let console = console::Console::detect(arguments.json);
+    let name = arguments.command.name();
+    let result = commands::execute(arguments.command, &console);
+    console.finish(name, result).into()
+}
