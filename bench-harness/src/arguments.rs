@@ -140,8 +140,9 @@ pub(crate) struct RunArguments {
     /// The same as times that each user goes through the scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) rounds: Option<u64>,
-    /// End each level after this time even when requests are left, for example 30s
+    /// Instead of a number of requests: as many as fit into this time per level, like 30s
     #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(conflicts_with_all = ["requests", "rounds"])]
     pub(crate) duration: Option<Duration>,
 }
 

@@ -1,22 +1,72 @@
 //! `unstall scenarios …`: what there is to send, and whether a file is right.
 
+use anyhow::bail;
+use unstall_scenarios::{Inputs, catalogue};
+
 use crate::arguments::{ScenariosCommand, SchemaOf};
 use crate::console::Outcome;
-use crate::document::{self, Content};
+use crate::document::{self, Content, ScenarioDocument};
+use crate::inputs;
 
 pub(crate) fn execute(command: ScenariosCommand) -> anyhow::Result<Outcome> {
-    let text = match command {
-        ScenariosCommand::Schema {
-            of: SchemaOf::Result,
-        } => document::schema()?,
-        _ => anyhow::bail!("not wired yet"),
-    };
-    Ok(Outcome {
-        verdict: None,
-        content: Content {
-            text: Some(text.clone()),
-            ..Content::default()
-        },
-        text,
-    })
+    match command {
+        ScenariosCommand::List => Ok(list()),
+        ScenariosCommand::Show { scenario } => show(&scenario),
+        ScenariosCommand::Check { files, variables } => check(&files, inputs::gather(variables)),
+        ScenariosCommand::Schema { of } => Ok(text(match of {
+            SchemaOf::Scenario => unstall_scenarios::schema::scenario(),
+            SchemaOf::Migration => unstall_scenarios::schema::migration(),
+            SchemaOf::Result => document::schema()?,
+        })),
+    }
+}
+
+fn list() -> Outcome {
+    let scenarios: Vec<ScenarioDocument> = catalogue::list()
+        .into_iter()
+        .map(|entry| ScenarioDocument {
+            name: entry.name,
+            describe: entry.describe,
+            endpoints: entry.endpoints,
+        })
+        .collect();
+    described(scenarios)
+}
+
+fn show(name: &str) -> anyhow::Result<Outcome> {
+    match catalogue::get(name) {
+        Some(file) => Ok(text(file.to_owned())),
+        None => bail!("{}", catalogue::unknown(name)),
+    }
+}
+
+fn check(files: &[String], inputs: Inputs) -> anyhow::Result<Outcome> {
+    let mut scenarios = Vec::new();
+    for file in files {
+        let plan = unstall_scenarios::open(file, &inputs)?;
+        scenarios.push(ScenarioDocument {
+            endpoints: plan.endpoints().map(ToOwned::to_owned).collect(),
+            name: plan.name,
+            describe: plan.describe,
+        });
+    }
+    let mut outcome = described(scenarios);
+    outcome.text.push_str(if files.len() == 1 { "No mistakes.\n" } else { "No mistakes in any.\n" });
+    Ok(outcome)
+}
+
+fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
+    let mut text = String::new();
+    for scenario in &scenarios {
+        text.push_str(&format!("{}\n    {}\n", scenario.name, scenario.describe));
+        for endpoint in &scenario.endpoints {
+            text.push_str(&format!("    - {endpoint}\n"));
+        }
+    }
+    Outcome { verdict: None, text, content: Content { scenarios, ..Content::default() } }
+}
+
+fn text(text: String) -> Outcome {
+    let content = Content { text: Some(text.clone()), ..Content::default() };
+    Outcome { verdict: None, text, content }
 }

@@ -1,0 +1,185 @@
+//! `unstall ab`: two versions in interleaved blocks, judged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstall_bench_harness::block::Service;
+use unstall_bench_harness::engine::Target;
+use unstall_results::compare::Policy;
+use unstall_results::design::Design;
+use unstall_results::record::{Arm, Load};
+use unstall_scenarios::plan::Plan;
+
+use crate::arguments::AbArguments;
+use crate::before_block::BeforeBlock;
+use crate::console::{Console, Outcome};
+use crate::document::{FileDocument, FileKind};
+use crate::judgement::{AFTER, BEFORE, Judgement};
+use crate::opening::{self, Opening};
+use crate::record_file::{Placement, RecordFile};
+use crate::session::{self, Session, Stage, Turn};
+use crate::{clock, inputs, interrupt};
+
+/// One side of the comparison.
+#[derive(Debug, Clone)]
+enum Version {
+    /// Runs already.
+    Url { given: String, target: Target },
+    /// Is started afresh for each block.
+    Command(String),
+}
+
+impl Version {
+    /// A URL if it has a scheme, else a command.
+    fn parse(given: &str) -> anyhow::Result<Self> {
+        let has_scheme = given.split_whitespace().count() == 1 && given.contains("://");
+        if has_scheme {
+            Ok(Self::Url { given: given.to_owned(), target: Target::parse(given)? })
+        } else if given.trim().is_empty() {
+            anyhow::bail!("--before and --after take a URL, or the command that starts the version")
+        } else {
+            Ok(Self::Command(given.to_owned()))
+        }
+    }
+
+    fn arm(&self) -> Arm {
+        let (command, url) = match self {
+            Self::Url { given, .. } => (None, Some(given.clone())),
+            Self::Command(line) => (Some(line.clone()), None),
+        };
+        Arm { command, url, git: None }
+    }
+
+    fn is_local(&self) -> bool {
+        match self {
+            Self::Url { target, .. } => opening::is_local(target),
+            Self::Command(_) => true,
+        }
+    }
+}
+
+/// Both sides, and the user's own way to restore state.
+struct Versions<'a> {
+    before: Version,
+    after: Version,
+    ready: String,
+    before_block: Option<BeforeBlock<'a>>,
+}
+
+impl Stage for Versions<'_> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service> {
+        if let Some(command) = &self.before_block {
+            command.run(turn)?;
+        }
+        let version = if turn.arm == BEFORE { &self.before } else { &self.after };
+        Ok(match version {
+            Version::Url { target, .. } => Service::Url(target.clone()),
+            Version::Command(line) => Service::command(line, &self.ready),
+        })
+    }
+}
+
+pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let before = Version::parse(&arguments.before)?;
+    let after = Version::parse(&arguments.after)?;
+    let inputs = inputs::gather(arguments.scenario.variables.clone());
+    let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+    let sessions = plans
+        .into_iter()
+        .map(|plan| open(&arguments, &before, &after, plan))
+        .collect::<anyhow::Result<Vec<Session>>>()?;
+    let stop = interrupt::listen()?;
+    let before_block = arguments.before_block.as_deref();
+    let mut versions = Versions {
+        before,
+        after,
+        ready: arguments.ready,
+        before_block: before_block.map(|line| BeforeBlock::new(line, &stop)),
+    };
+    let mut judgement = Judgement::default();
+    let mut files = Vec::new();
+    for session in sessions {
+        if stop.is_requested() {
+            break;
+        }
+        let ended = session.measure(&mut versions, console, &stop)?;
+        files.push(FileDocument::new(FileKind::Record, &ended.path));
+        judgement.conclude(ended, &Policy::default())?;
+    }
+    let mut outcome = judgement.outcome(console);
+    for file in &files {
+        outcome.text.push_str(&format!(
+            "Record: {0}\nHTML:   unstall report {0} -o report.html\n",
+            file.path
+        ));
+    }
+    outcome.content.files = files;
+    Ok(outcome)
+}
+
+/// Everything that is decided before the first block.
+fn open(
+    arguments: &AbArguments,
+    before: &Version,
+    after: &Version,
+    plan: Arc<Plan>,
+) -> anyhow::Result<Session> {
+    let common = &arguments.scenario;
+    let design = Design {
+        pairs: arguments.pairs,
+        levels: opening::distinct(arguments.concurrency.clone())?,
+        alpha: Policy::default().alpha,
+        seed: opening::seed(arguments.seed),
+        requests: arguments.requests,
+    };
+    let turns = session::turns(&design)?;
+    let id = clock::new_id();
+    let placement = Placement {
+        out: common.out.as_deref(),
+        several: common.scenarios.len() > 1,
+        force: common.force,
+    };
+    let file = RecordFile::choose(placement, &plan.name, &id)?;
+    let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
+    let load = Load {
+        model: "closed".to_owned(),
+        levels: design.levels,
+        requests_per_endpoint: design.requests,
+        warmup_per_user,
+        warmup_ms_min,
+        pairs: design.pairs,
+        seed: design.seed,
+        state_reset: if arguments.before_block.is_some() { "command" } else { "none" }.to_owned(),
+        store_round_trip_us: None,
+        store_round_trip_us_measured: None,
+    };
+    let record = Opening {
+        id,
+        label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
+        plan: &plan,
+        load,
+        arms: BTreeMap::from([
+            (BEFORE.to_owned(), before.arm()),
+            (AFTER.to_owned(), after.arm()),
+        ]),
+        step: None,
+        colocated: before.is_local() || after.is_local(),
+    }
+    .record();
+    Ok(Session { plan, record, file, turns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_scheme_is_a_url_and_the_rest_a_command() {
+        assert!(matches!(Version::parse("http://127.0.0.1:1"), Ok(Version::Url { .. })));
+        assert!(matches!(Version::parse("server --url http://x/"), Ok(Version::Command(_))));
+        assert!(matches!(Version::parse("./server"), Ok(Version::Command(_))));
+        assert!(Version::parse("https://127.0.0.1").is_err());
+        assert!(Version::parse("ftp://127.0.0.1").is_err());
+        assert!(Version::parse(" ").is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! `unstall demo`: the main job on private servers. Steps of the shipped migration plan are
+//! replayed as interleaved blocks, judged, and written down as one HTML report.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use unstall_reports::markdown;
+use unstall_results::compare::Policy;
+use unstall_results::design::Design;
+use unstall_results::record::{Arm, Load, StepIdentity};
+use unstall_scenarios::migration::{MigrationPlan, Step};
+use unstall_scenarios::plan::Plan;
+
+use crate::arguments::DemoArguments;
+use crate::commands::report;
+use crate::console::{Console, Outcome};
+use crate::document::{FileDocument, FileKind};
+use crate::judgement::{AFTER, BEFORE, Judgement};
+use crate::opening::{self, Opening};
+use crate::private_servers::PrivateServers;
+use crate::record_file::{self, RecordFile};
+use crate::session::{self, Session};
+use crate::{clock, inputs, interrupt};
+
+/// Users at once.
+const LEVEL: u32 = 20;
+/// Requests per endpoint and block: as many as a p95 takes.
+const REQUESTS: u64 = 400;
+const PAIRS: u32 = 10;
+const PAIRS_QUICK: u32 = 7;
+/// The report's file name.
+const REPORT: &str = "report.html";
+/// The ledger's file name.
+const LEDGER: &str = "async-migration-results.md";
+
+/// One step's two versions and what drives them.
+#[derive(Debug)]
+struct Replay {
+    step: Step,
+    scenario: Arc<Plan>,
+    before: String,
+    after: String,
+    file: RecordFile,
+    id: String,
+}
+
+pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let reference = reference_service::find()?;
+    let plan = MigrationPlan::shipped();
+    let id = clock::new_id();
+    let steps = resolve_steps(&plan, &arguments.steps)?;
+    record_file::create_folder(&arguments.out)?;
+    record_file::check_writable(&arguments.out)?;
+    keep_aside(&arguments.out, &steps, &id)?;
+    let replays = steps
+        .iter()
+        .map(|step| resolve(arguments, &plan, step))
+        .collect::<anyhow::Result<Vec<Replay>>>()?;
+    let stop = interrupt::listen()?;
+    let mut servers = PrivateServers::start(&reference, console)?;
+    let mut judgement = Judgement::default();
+    let mut files = Vec::new();
+    for replay in replays {
+        if stop.is_requested() {
+            break;
+        }
+        let session = open(arguments, replay, &mut servers)?;
+        console.note(format!("Step {}", session.record.label));
+        let ended = session.measure(&mut servers, console, &stop)?;
+        files.push(FileDocument::new(FileKind::Record, &ended.path));
+        judgement.conclude(ended, &Policy::default())?;
+    }
+    drop(servers);
+    if arguments.quick {
+        judgement.notes.push(quick_note());
+    }
+    finish(arguments, console, &judgement, files)
+}
+
+fn finish(
+    arguments: &DemoArguments,
+    console: &Console,
+    judgement: &Judgement,
+    mut files: Vec<FileDocument>,
+) -> anyhow::Result<Outcome> {
+    let title = if arguments.aa {
+        "The same version twice"
+    } else {
+        "Async migration, step by step"
+    };
+    let command = command_line(arguments);
+    let page = arguments.out.join(REPORT);
+    report::write_html(&page, judgement, title, &command)?;
+    let ledger = arguments.out.join(LEDGER);
+    std::fs::write(&ledger, markdown::render(&judgement.report(title, &command)))
+        .with_context(|| format!("{} could not be written", ledger.display()))?;
+    files.push(FileDocument::new(FileKind::Report, &page));
+    files.push(FileDocument::new(FileKind::Ledger, &ledger));
+    let mut outcome = judgement.outcome(console);
+    outcome.text.push_str(&format!(
+        "Report: {}\nLedger: {}\n",
+        page.display(),
+        ledger.display()
+    ));
+    outcome.content.files = files;
+    Ok(outcome)
+}
+
+/// The steps of the plan that were asked for, in the plan's order.
+fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<Step>> {
+    for id in wanted {
+        if plan.step(id).is_none() {
+            let known: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+            bail!("the plan has no step `{id}`; it has {}", known.join(", "));
+        }
+    }
+    Ok(plan.steps.iter().filter(|step| wanted.contains(&step.id)).cloned().collect())
+}
+
+fn resolve(
+    arguments: &DemoArguments,
+    plan: &MigrationPlan,
+    step: &Step,
+) -> anyhow::Result<Replay> {
+    let [scenario] = step.scenarios.as_slice() else {
+        bail!("step {} has {} scenarios; the demo replays steps with one", step.id, step.scenarios.len());
+    };
+    let Some(before) = plan.predecessor_command(&step.id) else {
+        bail!("step {} has no version before it to compare with", step.id);
+    };
+    if catalogue::get(scenario).is_none() {
+        bail!(
+            "step {} is driven by the scenario `{scenario}`, which this version does not have yet; \
+             the demo replays {}",
+            step.id,
+            replayable(plan).join(", ")
+        );
+    }
+    let plans = opening::plans(std::slice::from_ref(scenario), &Inputs::default())?;
+    let id = clock::new_id();
+    let path = arguments.out.join(record_name(step));
+    let placement = Placement { out: Some(&path), several: false, force: false };
+    let file = RecordFile::choose(placement, scenario, &id)?;
+    let with_monitor = |command: &str| format!("{command} --monitor full-split");
+    let after = if arguments.aa { before } else { &step.command };
+    Ok(Replay {
+        before: with_monitor(before),
+        after: with_monitor(after),
+        scenario: plans.into_iter().next().context("a scenario without a plan")?,
+        step: step.clone(),
+        file,
+        id,
+    })
+}
+
+fn open(
+    arguments: &DemoArguments,
+    replay: Replay,
+    servers: &mut PrivateServers,
+) -> anyhow::Result<Session> {
+    let design = Design {
+        pairs: if arguments.quick { PAIRS_QUICK } else { PAIRS },
+        levels: vec![LEVEL],
+        alpha: Policy::default().alpha,
+        seed: opening::seed(arguments.seed),
+        requests: REQUESTS,
+    };
+    let turns = session::turns(&design)?;
+    let (warmup_per_user, warmup_ms_min) = opening::warmup(None);
+    let load = Load {
+        model: "closed".to_owned(),
+        levels: design.levels,
+        requests_per_endpoint: design.requests,
+        warmup_per_user,
+        warmup_ms_min,
+        pairs: design.pairs,
+        seed: design.seed,
+        state_reset: servers.state_reset().to_owned(),
+        store_round_trip_us: Some(servers.round_trip_us()),
+        store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
+    };
+    let arm = |line: &str| Arm { command: Some(line.to_owned()), url: None, git: None };
+    let step = &replay.step;
+    let record = Opening {
+        id: replay.id,
+        label: if arguments.aa {
+            format!("{}, the same version twice", step.id)
+        } else {
+            format!("{} {}", step.id, step.title)
+        },
+        plan: &replay.scenario,
+        load,
+        arms: BTreeMap::from([
+            (BEFORE.to_owned(), arm(&replay.before)),
+            (AFTER.to_owned(), arm(&replay.after)),
+        ]),
+        // The criteria of a step say nothing about a version against itself.
+        step: (!arguments.aa).then(|| identity(step)),
+        colocated: true,
+    }
+    .record();
+    servers.set_versions(replay.before, replay.after);
+    Ok(Session { plan: replay.scenario, record, file: replay.file, turns })
+}
+
+fn identity(step: &Step) -> StepIdentity {
+    StepIdentity {
+        id: step.id.clone(),
+        title: step.title.clone(),
+        branch: step.branch.clone(),
+        risk: step.risk.clone(),
+        impact: step.impact.clone(),
+        endpoints: step.endpoints.clone(),
+        criteria: step.criteria.clone(),
+    }
+}
+
+fn record_name(step: &Step) -> String {
+    format!("{}.json", record_file::file_name(&step.id))
+}
+
+/// Results of an earlier demo in this folder are moved, not replaced.
+fn keep_aside(folder: &Path, steps: &[Step], id: &str) -> anyhow::Result<()> {
+    let ours = steps.iter().map(record_name).chain([REPORT.to_owned(), LEDGER.to_owned()]);
+    let present: Vec<String> = ours.filter(|name| folder.join(name).exists()).collect();
+    if present.is_empty() {
+        return Ok(());
+    }
+    let aside = folder.join("earlier").join(id);
+    record_file::create_folder(&aside)?;
+    for name in present {
+        let (from, to) = (folder.join(&name), aside.join(&name));
+        std::fs::rename(&from, &to).with_context(|| {
+            format!("{} could not be moved to {}", from.display(), to.display())
+        })?;
+    }
+    Ok(())
+}
+
+/// Steps whose scenario this version has.
+fn replayable(plan: &MigrationPlan) -> Vec<&str> {
+    let known = |step: &&Step| match step.scenarios.as_slice() {
+        [scenario] => catalogue::get(scenario).is_some(),
+        _ => false,
+    };
+    plan.steps.iter().filter(known).map(|step| step.id.as_str()).collect()
+}
+
+fn command_line(arguments: &DemoArguments) -> String {
+    let mut line = "unstall demo".to_owned();
+    if arguments.quick {
+        line.push_str(" --quick");
+    }
+    if arguments.aa {
+        line.push_str(" --aa");
+    }
+    line.push_str(&format!(" --steps {}", arguments.steps.join(",")));
+    if let Some(seed) = arguments.seed {
+        line.push_str(&format!(" --seed {seed}"));
+    }
+    line
+}

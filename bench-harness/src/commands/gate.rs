@@ -1,0 +1,73 @@
+//! `unstall gate`: judge records for a pipeline, in the forms that pipelines read.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use unstall_reports::{annotations, junit, markdown};
+use unstall_results::compare::Policy;
+
+use crate::arguments::GateArguments;
+use crate::console::{Console, Outcome};
+use crate::document::{FileDocument, FileKind};
+use crate::judgement;
+
+/// Where GitHub shows Markdown beside a job.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let policy = match &arguments.policy {
+        Some(path) => read_policy(path)?,
+        None => Policy::default(),
+    };
+    let judgement = judgement::judge(judgement::read(&arguments.records)?, &policy)?;
+    let report = judgement.report("Latency gate", &command_line(arguments));
+    let mut outcome = judgement.outcome(console);
+    let wanted = [
+        (&arguments.junit, FileKind::Junit, junit::render as fn(&_) -> String),
+        (&arguments.markdown, FileKind::Markdown, markdown::render),
+    ];
+    for (path, kind, render) in wanted {
+        if let Some(path) = path {
+            write(path, &render(&report))?;
+            outcome.content.files.push(FileDocument::new(kind, path));
+        }
+    }
+    if arguments.github {
+        // GitHub reads commands at the start of a line of the log.
+        outcome.text.push_str(&annotations::render(&report));
+        if let Some(path) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) {
+            append(&PathBuf::from(path), &markdown::render(&report))?;
+        }
+    }
+    Ok(outcome)
+}
+
+fn read_policy(path: &Path) -> anyhow::Result<Policy> {
+    let text = fs::read_to_string(path).with_context(|| {
+        format!("the policy {} can't be read; name a TOML file with --policy", path.display())
+    })?;
+    Ok(Policy::parse(&text, path)?)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text)
+        .with_context(|| format!("{} could not be written; choose another place", path.display()))
+}
+
+fn append(path: &Path, text: &str) -> anyhow::Result<()> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("{STEP_SUMMARY} names {}, which can't be written", path.display()))
+}
+
+fn command_line(arguments: &GateArguments) -> String {
+    let records: Vec<String> =
+        arguments.records.iter().map(|path| path.display().to_string()).collect();
+    let policy = arguments.policy.as_ref().map(|path| format!(" --policy {}", path.display()));
+    format!("unstall gate {}{}", records.join(" "), policy.unwrap_or_default())
+}

@@ -1,0 +1,75 @@
+//! `unstall report`: records as one HTML file.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use unstall_reports::html;
+use unstall_results::compare::Policy;
+use unstall_results::record::RunRecord;
+
+use crate::arguments::ReportArguments;
+use crate::console::{Console, Outcome};
+use crate::document::{FileDocument, FileKind};
+use crate::judgement::{self, Judgement};
+
+pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
+    refuse_to_replace_input(arguments)?;
+    let judgement = judge(judgement::read(&arguments.records)?)?;
+    let names: Vec<String> =
+        arguments.records.iter().map(|path| path.display().to_string()).collect();
+    let command = format!("unstall report {} -o {}", names.join(" "), arguments.out.display());
+    write_html(&arguments.out, &judgement, "Latency report", &command)?;
+    let mut outcome = judgement.outcome(console);
+    outcome.text.push_str(&format!("Report: {}\n", arguments.out.display()));
+    outcome.content.files.push(FileDocument::new(FileKind::Report, &arguments.out));
+    Ok(outcome)
+}
+
+/// Writes the HTML file.
+pub(crate) fn write_html(
+    path: &Path,
+    judgement: &Judgement,
+    title: &str,
+    command: &str,
+) -> anyhow::Result<()> {
+    let page = html::render(&judgement.report(title, command));
+    fs::write(path, page).with_context(|| {
+        format!("the report {} could not be written; choose another place", path.display())
+    })
+}
+
+/// Records of one version are shown as they are; two of them that can be compared, compared.
+fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
+    let policy = Policy::default();
+    let mut judgement = Judgement::default();
+    let one_version = records.iter().filter(|record| record.arms.len() == 1).count();
+    if records.len() == 2 && one_version == 2 {
+        match judgement::against_each_other(&records, &policy) {
+            Ok(judged) => {
+                judgement.entries.push(judged);
+                return Ok(judgement);
+            }
+            Err(error) => {
+                judgement.notes.push(format!("{error:#}; each record is shown by itself"));
+            }
+        }
+    }
+    for record in records {
+        judgement.add(record, &policy)?;
+    }
+    Ok(judgement)
+}
+
+fn refuse_to_replace_input(arguments: &ReportArguments) -> anyhow::Result<()> {
+    // A path that does not exist yet can't be one of the records.
+    let Ok(out) = arguments.out.canonicalize() else {
+        return Ok(());
+    };
+    for record in &arguments.records {
+        if record.canonicalize().is_ok_and(|record| record == out) {
+            bail!("-o {} is one of the records; name another file", arguments.out.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! `unstall run`: one version, one record per scenario.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstall_bench_harness::block::Service;
+use unstall_bench_harness::engine::{Amount, Target};
+use unstall_results::comparison::Verdict;
+use unstall_results::record::{Arm, Load};
+use unstall_results::compare::Policy;
+use unstall_scenarios::plan::Plan;
+
+use crate::arguments::RunArguments;
+use crate::console::{Console, Outcome};
+use crate::document::{FileDocument, FileKind};
+use crate::judgement::{Judgement, ONLY};
+use crate::opening::{self, Opening};
+use crate::record_file::{Placement, RecordFile};
+use crate::session::{Session, Stage, Turn};
+use crate::{clock, inputs, interrupt};
+
+/// Requests per endpoint and level that a bare `run` makes: enough to judge a p95.
+const REQUESTS_DEFAULT: u64 = 400;
+/// Rounds per user that a bare `run` makes at least.
+const ROUNDS_MIN: u64 = 3;
+
+/// When a block of this many users is over.
+fn amount(arguments: &RunArguments, level: u32) -> Amount {
+    let users = u64::from(level);
+    match (arguments.duration, arguments.requests, arguments.rounds) {
+        (Some(duration), ..) => Amount::For(duration),
+        (_, Some(requests), _) => Amount::PerEndpoint(requests),
+        (.., Some(rounds)) => Amount::PerEndpoint(rounds.saturating_mul(users)),
+        (None, None, None) => Amount::PerEndpoint(REQUESTS_DEFAULT.max(ROUNDS_MIN * users)),
+    }
+}
+
+/// The service that is running already.
+#[derive(Debug)]
+struct Running(Target);
+
+impl Stage for Running {
+    fn prepare(&mut self, _turn: &Turn) -> anyhow::Result<Service> {
+        Ok(Service::Url(self.0.clone()))
+    }
+}
+
+pub(crate) fn execute(arguments: RunArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let target = Target::parse(&arguments.target)?;
+    let inputs = inputs::gather(arguments.scenario.variables.clone());
+    let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+    let sessions = plans
+        .into_iter()
+        .map(|plan| open(&arguments, &target, plan))
+        .collect::<anyhow::Result<Vec<Session>>>()?;
+    let stop = interrupt::listen()?;
+    let mut judgement = Judgement::default();
+    let mut files = Vec::new();
+    for session in sessions {
+        if stop.is_requested() {
+            break;
+        }
+        let ended = session.measure(&mut Running(target.clone()), console, &stop)?;
+        files.push(FileDocument::new(FileKind::Record, &ended.path));
+        judgement.conclude(ended, &Policy::default())?;
+    }
+    let mut outcome = judgement.outcome(console);
+    outcome.verdict = verdict(&judgement);
+    for file in &files {
+        outcome.text.push_str(&format!("Record: {}\n", file.path));
+    }
+    outcome.content.files = files;
+    Ok(outcome)
+}
+
+/// Everything that is decided before the first request.
+fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::Result<Session> {
+    let common = &arguments.scenario;
+    let id = clock::new_id();
+    let placement = Placement {
+        out: common.out.as_deref(),
+        several: common.scenarios.len() > 1,
+        force: common.force,
+    };
+    let file = RecordFile::choose(placement, &plan.name, &id)?;
+    let levels = levels(arguments, &plan)?;
+    let turns: Vec<Turn> = levels
+        .iter()
+        .map(|&level| {
+            let amount = amount(arguments, level);
+            Turn { arm: ONLY, pair: 0, position: 0, level, amount }
+        })
+        .collect();
+    let counts = turns.iter().filter_map(|turn| match turn.amount {
+        Amount::PerEndpoint(requests) => Some(requests),
+        Amount::For(_) => None,
+    });
+    let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
+    let load = Load {
+        model: "closed".to_owned(),
+        // What every level is sure to have; 0 where time ends a level.
+        requests_per_endpoint: counts.min().unwrap_or(0),
+        levels,
+        warmup_per_user,
+        warmup_ms_min,
+        pairs: 0,
+        seed: opening::seed(None),
+        state_reset: "none".to_owned(),
+        store_round_trip_us: None,
+        store_round_trip_us_measured: None,
+    };
+    let arm = Arm { command: None, url: Some(arguments.target.clone()), git: None };
+    let record = Opening {
+        id,
+        label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
+        plan: &plan,
+        load,
+        arms: BTreeMap::from([(ONLY.to_owned(), arm)]),
+        step: None,
+        colocated: opening::is_local(target),
+    }
+    .record();
+    Ok(Session { plan, record, file, turns })
+}
+
+fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {
+    let levels = if arguments.concurrency.is_empty() {
+        plan.load.concurrency.clone()
+    } else {
+        arguments.concurrency.clone()
+    };
+    opening::distinct(levels)
+}
+
+/// `run` does not judge the service; it only says when its own numbers can't be used.
+fn verdict(judgement: &Judgement) -> Option<Verdict> {
+    let unusable = judgement.entries.iter().any(|entry| {
+        let blocks = &entry.record.blocks;
+        blocks.iter().any(|block| !block.validity.ok || block.completed == 0)
+    });
+    unusable.then_some(Verdict::Invalid)
+}

@@ -1,0 +1,196 @@
+//! Records and what follows from them: the part that `ab`, `compare`, `gate`, `report`
+//! and `demo` have in common.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use unstall_reports::terminal::{self, Style};
+use unstall_reports::{Entry, Report};
+use unstall_results::compare::{Policy, compare, compare_unpaired};
+use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::record::RunRecord;
+use unstall_results::store;
+
+use crate::clock;
+use crate::console::{Console, Outcome};
+use crate::document::{ComparisonDocument, Content, RunDocument};
+use crate::session::Ended;
+
+/// The arms of a record that compares.
+pub(crate) const BEFORE: &str = "before";
+/// See [`BEFORE`].
+pub(crate) const AFTER: &str = "after";
+/// The arm of a record of one version.
+pub(crate) const ONLY: &str = "run";
+
+/// One measurement, judged where there is something to compare.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) record: RunRecord,
+    pub(crate) comparison: Option<Comparison>,
+}
+
+/// Measurements under one verdict.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    pub(crate) entries: Vec<Judged>,
+    /// What a reader must know besides.
+    pub(crate) notes: Vec<String>,
+    /// A verdict that no comparison carries, because a session ended before there was one.
+    unjudged: Option<Verdict>,
+}
+
+impl Judgement {
+    /// Adds a record as it stands: compared if it has two arms.
+    pub(crate) fn add(&mut self, record: RunRecord, policy: &Policy) -> anyhow::Result<()> {
+        let comparison = if is_paired(&record) {
+            let label = &record.label;
+            let compared = compare(&record, policy);
+            Some(compared.with_context(|| format!("the record `{label}` can't be compared"))?)
+        } else {
+            None
+        };
+        self.entries.push(Judged { record, comparison });
+        Ok(())
+    }
+
+    /// Adds what a session measured. One that could not go on is invalid; one that was
+    /// stopped too early to be compared is inconclusive.
+    pub(crate) fn conclude(&mut self, ended: Ended, policy: &Policy) -> anyhow::Result<()> {
+        let Ended { record, path, broken } = ended;
+        let saved = format!("what was measured is in {}", path.display());
+        if record.interrupted {
+            self.notes.push(format!("{} is not complete; {saved}", record.label));
+        }
+        let paired = is_paired(&record);
+        let comparison = match compare(&record, policy) {
+            _ if !paired => None,
+            Ok(comparison) => Some(comparison),
+            Err(error) if record.interrupted => {
+                self.notes.push(format!("{} can't be judged: {error}", record.label));
+                self.unjudged = self.unjudged.max(Some(Verdict::Inconclusive));
+                None
+            }
+            Err(error) => return Err(anyhow::Error::new(error).context(saved)),
+        };
+        self.entries.push(Judged { record, comparison });
+        if let Some(error) = broken {
+            self.notes.push(format!("{error:#}"));
+            self.unjudged = Some(Verdict::Invalid);
+        }
+        Ok(())
+    }
+
+    /// Invalid before regression before inconclusive before pass; `None` if nothing was compared.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        let compared = self.entries.iter().filter_map(|entry| entry.comparison.as_ref());
+        compared.map(|comparison| comparison.verdict).chain(self.unjudged).max()
+    }
+
+    /// The same for the reports crate.
+    pub(crate) fn report<'a>(&'a self, title: &str, command: &str) -> Report<'a> {
+        Report {
+            title: title.to_owned(),
+            generated_utc: clock::utc_now(),
+            command: command.to_owned(),
+            entries: self
+                .entries
+                .iter()
+                .map(|entry| Entry {
+                    record: &entry.record,
+                    comparison: entry.comparison.as_ref(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Tables for the terminal and the same for programs.
+    pub(crate) fn outcome(&self, console: &Console) -> Outcome {
+        let style = Style { colour: console.colour, width: console.width };
+        let mut text = terminal::render(&self.report("", ""), style);
+        for note in &self.notes {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        let comparisons = self.entries.iter().filter_map(|entry| entry.comparison.as_ref());
+        let runs = self.entries.iter().filter(|entry| entry.comparison.is_none());
+        Outcome {
+            verdict: self.verdict(),
+            text,
+            content: Content {
+                comparisons: comparisons.map(ComparisonDocument::from).collect(),
+                runs: runs.map(|entry| RunDocument::from(&entry.record)).collect(),
+                notes: self.notes.clone(),
+                ..Content::default()
+            },
+        }
+    }
+}
+
+/// Reads records in the order given.
+pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<RunRecord>> {
+    paths.iter().map(|path| Ok(store::read(path)?)).collect()
+}
+
+/// Judges records: each one with two arms by itself, two with one arm against each other.
+pub(crate) fn judge(records: Vec<RunRecord>, policy: &Policy) -> anyhow::Result<Judgement> {
+    let single = records.iter().filter(|record| !is_paired(record)).count();
+    let mut judgement = Judgement::default();
+    match (single, records.len()) {
+        (0, _) => {
+            for record in records {
+                judgement.add(record, policy)?;
+            }
+        }
+        (2, 2) => judgement.entries.push(against_each_other(&records, policy)?),
+        (1, 1) => bail!(
+            "the record `{}` holds one version only; give a second record to compare it with, \
+             or measure both versions with `unstall ab`",
+            records.first().map_or("", |record| &record.label)
+        ),
+        _ => bail!(
+            "{single} of {} records hold one version only; give records of `unstall ab`, \
+             or exactly two records of `unstall run`, before and after",
+            records.len()
+        ),
+    }
+    Ok(judgement)
+}
+
+/// Two records of one version each, from different sessions.
+pub(crate) fn against_each_other(
+    records: &[RunRecord],
+    policy: &Policy,
+) -> anyhow::Result<Judged> {
+    let [before, after] = records else {
+        bail!("exactly two records are needed, before and after");
+    };
+    let comparison = compare_unpaired(before, after, policy).with_context(|| {
+        format!("`{}` and `{}` can't be compared", before.label, after.label)
+    })?;
+    Ok(Judged { record: side_by_side(before, after), comparison: Some(comparison) })
+}
+
+/// One record with both arms, so that a report can show them beside each other.
+fn side_by_side(before: &RunRecord, after: &RunRecord) -> RunRecord {
+    let mut joined = after.clone();
+    joined.label = format!("{} → {}", before.label, after.label);
+    joined.arms = BTreeMap::new();
+    joined.blocks = Vec::new();
+    joined.interrupted = before.interrupted || after.interrupted;
+    for (name, record) in [(BEFORE, before), (AFTER, after)] {
+        if let Some(arm) = record.arms.values().next() {
+            joined.arms.insert(name.to_owned(), arm.clone());
+        }
+        joined.blocks.extend(record.blocks.iter().map(|block| {
+            let mut block = block.clone();
+            name.clone_into(&mut block.arm);
+            block
+        }));
+    }
+    joined
+}
+
+fn is_paired(record: &RunRecord) -> bool {
+    record.arms.contains_key(BEFORE) && record.arms.contains_key(AFTER)
+}

@@ -1,0 +1,151 @@
+//! What is decided before a session's first block: plans, load and the record's head.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::bail;
+use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::machine;
+use unstall_results::record::{
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity, StepIdentity,
+};
+use unstall_scenarios::Inputs;
+use unstall_scenarios::plan::{Part, Plan, Template};
+
+/// Warm-up of MEASURING: at least so many rounds per user …
+pub(crate) const WARMUP_ROUNDS: u32 = 5;
+/// … and at least so long.
+pub(crate) const WARMUP_MS: u64 = 1_000;
+
+/// The head of a record.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) id: String,
+    pub(crate) label: String,
+    pub(crate) plan: &'a Plan,
+    pub(crate) load: Load,
+    pub(crate) arms: BTreeMap<String, ArmIdentity>,
+    pub(crate) step: Option<StepIdentity>,
+    /// Generator, service and stores share this machine's cores.
+    pub(crate) colocated: bool,
+}
+
+impl Opening<'_> {
+    /// The record before its first block.
+    pub(crate) fn record(self) -> RunRecord {
+        RunRecord {
+            schema: record::Schema {
+                name: record::SCHEMA_NAME.to_owned(),
+                major: record::SCHEMA_MAJOR,
+                minor: record::SCHEMA_MINOR,
+            },
+            id: self.id,
+            label: self.label,
+            created_utc: crate::clock::utc_now(),
+            harness: Harness {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
+            },
+            machine: machine::detect(self.colocated),
+            scenario: ScenarioIdentity {
+                name: self.plan.name.clone(),
+                sha256: self.plan.sha256.clone(),
+                endpoints: self.plan.requests.iter().map(endpoint).collect(),
+            },
+            load: self.load,
+            step: self.step,
+            arms: self.arms,
+            blocks: Vec::new(),
+            interrupted: false,
+        }
+    }
+}
+
+fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
+    EndpointIdentity {
+        name: request.name.clone(),
+        method: request.method.clone(),
+        path: written(&request.path),
+        timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// A template as its file has it.
+fn written(template: &Template) -> String {
+    let parts = template.parts.iter().map(|part| match part {
+        Part::Literal(text) => text.clone(),
+        Part::Variable(name) => format!("${{{name}}}"),
+    });
+    parts.collect()
+}
+
+/// Opens every scenario before anything is sent, so that a mistake in the last one costs no time.
+///
+/// A scenario named twice would write one record over the other.
+pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc<Plan>>> {
+    let mut plans: Vec<Arc<Plan>> = Vec::new();
+    for name in names {
+        let plan = unstall_scenarios::open(name, inputs)?;
+        if plans.iter().any(|other| other.name == plan.name) {
+            bail!("the scenario `{}` is named twice; name it once", plan.name);
+        }
+        if let Some(request) = plan.first_stream() {
+            bail!(
+                "`{}` of the scenario `{}` is a stream, which this version does not measure yet; \
+                 leave out its [request.stream] to time the whole answer",
+                request.name,
+                plan.name
+            );
+        }
+        plans.push(Arc::new(plan));
+    }
+    Ok(plans)
+}
+
+/// Whether a service shares this machine with the generator, as far as its address tells.
+pub(crate) fn is_local(target: &Target) -> bool {
+    let by_address = target.literal_address().map(|address| address.ip().is_loopback());
+    by_address.unwrap_or_else(|| target.host().eq_ignore_ascii_case("localhost"))
+}
+
+/// A seed that a JSON reader of any language keeps exact.
+pub(crate) fn seed(given: Option<u64>) -> u64 {
+    given.unwrap_or_else(|| rand::random::<u32>().into())
+}
+
+/// Rounds per user and least time of the warm-up; 0 rounds mean none at all.
+pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
+    match rounds {
+        Some(0) => (0, 0),
+        rounds => (rounds.unwrap_or(WARMUP_ROUNDS), WARMUP_MS),
+    }
+}
+
+/// Levels of concurrency, each once.
+pub(crate) fn distinct(levels: Vec<u32>) -> anyhow::Result<Vec<u32>> {
+    let mut seen = BTreeSet::new();
+    for level in &levels {
+        if !seen.insert(*level) {
+            bail!("the level {level} is named twice in -c; name it once");
+        }
+    }
+    Ok(levels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_warmup_means_none_at_all() {
+        assert_eq!(warmup(Some(0)), (0, 0));
+        assert_eq!(warmup(Some(2)), (2, WARMUP_MS));
+        assert_eq!(warmup(None), (WARMUP_ROUNDS, WARMUP_MS));
+    }
+
+    #[test]
+    fn a_level_counts_once() {
+        assert!(distinct(vec![10, 20, 10]).is_err());
+        assert_eq!(distinct(vec![50, 20]).expect("distinct"), [50, 20]);
+    }
+}

@@ -1,0 +1,164 @@
+//! The demo's world: a private Redis and PostgreSQL behind proxies that give loopback the
+//! round trip of a network, and one state from which every block starts.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use unstall_bench_harness::block::Service;
+use unstall_testbed::{DelayProxy, Options, Testbed};
+
+use crate::console::{Console, to_stderr};
+use crate::judgement::BEFORE;
+use crate::session::{Stage, Turn};
+
+/// Between a service and its stores in one data centre.
+const ROUND_TRIP: Duration = Duration::from_micros(500);
+
+/// Servers, proxies, and the versions that run against them.
+#[derive(Debug)]
+pub(crate) struct PrivateServers {
+    // Before the testbed, so that nobody talks to servers that are going.
+    redis: DelayProxy,
+    postgres: DelayProxy,
+    testbed: Testbed,
+    reference: PathBuf,
+    /// The database that blocks use, cloned from `template`.
+    database: String,
+    template: String,
+    /// The round trip through a proxy, before the first block.
+    measured: Duration,
+    before: String,
+    after: String,
+}
+
+impl PrivateServers {
+    /// Starts everything, and fills the template that blocks start from.
+    pub(crate) fn start(reference: &Path, console: &Console) -> anyhow::Result<Self> {
+        let begun = Instant::now();
+        let testbed = Testbed::start(&Options::from_env())?;
+        let proxy = |address| {
+            DelayProxy::start(address, ROUND_TRIP).context("the proxy before a store did not start")
+        };
+        let redis = proxy(testbed.redis_address())?;
+        let postgres = proxy(testbed.postgres_address())?;
+        let template = format!("unstall_template_{}", std::process::id());
+        testbed.create_template(&template, |url| {
+            fill(reference, &["migrate", "--database-url", url])
+                .and_then(|()| fill(reference, &["seed", "--database-url", url]))
+                .map_err(Into::into)
+        })?;
+        let measured = redis.measure().context("the round trip could not be measured")?;
+        console.note(format!(
+            "Servers are up after {:.1} s: {}, {}; round trip to them {:.2} ms (stated {:.2} ms)",
+            begun.elapsed().as_secs_f64(),
+            whose("Redis", testbed.redis_is_private()),
+            whose("PostgreSQL", testbed.postgres_is_private()),
+            ms(measured.p50),
+            ms(measured.stated),
+        ));
+        Ok(Self {
+            redis,
+            postgres,
+            testbed,
+            reference: reference.to_owned(),
+            database: format!("unstall_demo_{}", std::process::id()),
+            template,
+            measured: measured.p50,
+            before: String::new(),
+            after: String::new(),
+        })
+    }
+
+    /// The versions that blocks run from now on.
+    pub(crate) fn set_versions(&mut self, before: String, after: String) {
+        self.before = before;
+        self.after = after;
+    }
+
+    /// From what state each block starts, in the record's words.
+    pub(crate) fn state_reset(&self) -> &'static str {
+        // Somebody else's Redis is never emptied, so what a block left there stays.
+        if self.testbed.redis_is_private() { "template+flush" } else { "none" }
+    }
+
+    /// The stated round trip to the stores.
+    pub(crate) fn round_trip_us(&self) -> u64 {
+        micros(ROUND_TRIP)
+    }
+
+    /// What it was in truth, before the first block.
+    pub(crate) fn round_trip_us_measured(&self) -> u64 {
+        micros(self.measured)
+    }
+
+    fn reset(&self) -> anyhow::Result<()> {
+        self.testbed.reset_database(&self.template, &self.database)?;
+        if self.testbed.redis_is_private() {
+            self.testbed.flush_redis()?;
+        }
+        // Straight to the server: the proxy is for what is measured.
+        fill(&self.reference, &["seed", "--redis-url", &self.testbed.redis_url()])
+    }
+}
+
+impl Stage for PrivateServers {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service> {
+        self.reset()?;
+        let line = if turn.arm == BEFORE { &self.before } else { &self.after };
+        let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
+        let database_url = self.testbed.database_url_through(postgres, &self.database);
+        Ok(Service::command(line, "/health")
+            .with_environment("DATABASE_URL", &database_url)
+            .with_environment("REDIS_URL", &self.testbed.redis_url_through(redis)))
+    }
+}
+
+impl Drop for PrivateServers {
+    /// A PostgreSQL that stays gets its databases removed.
+    fn drop(&mut self) {
+        if self.testbed.postgres_is_private() {
+            return;
+        }
+        for database in [&self.database, &self.template] {
+            if let Err(error) = self.testbed.drop_database(database) {
+                to_stderr(&format!("warning: the database {database} stays behind: {error}"));
+            }
+        }
+    }
+}
+
+/// Runs the reference service's own command that prepares a store.
+fn fill(reference: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new(reference)
+        .args(arguments)
+        .stdin(Stdio::null())
+        // Ctrl-C in a terminal is for us: a store half filled would fail the next block.
+        .process_group(0)
+        .output()
+        .with_context(|| format!("{} could not be started", reference.display()))?;
+    if !output.status.success() {
+        bail!(
+            "`{} {}` ended with {}: {}",
+            reference.display(),
+            arguments.first().unwrap_or(&""),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+fn whose(server: &str, private: bool) -> String {
+    if private { format!("private {server}") } else { format!("your own {server}") }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,172 @@
+//! One session: its blocks in order, each saved when it is over, so that a crash, a full
+//! disk or Ctrl-C loses one block at most.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use unstall_bench_harness::block::{self, BlockRequest, Service};
+use unstall_bench_harness::engine::{Amount, Stop};
+use unstall_results::record::{Block, RunRecord};
+use unstall_scenarios::plan::Plan;
+
+use crate::console::Console;
+use crate::progress::ProgressView;
+use crate::record_file::RecordFile;
+
+/// An invalid block is redone once.
+const ATTEMPTS: u32 = 2;
+
+/// One block that is to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Which version.
+    pub(crate) arm: &'static str,
+    /// Which pair, from 0.
+    pub(crate) pair: u32,
+    /// First or second in its pair.
+    pub(crate) position: u32,
+    /// Users at once.
+    pub(crate) level: u32,
+    /// When the block is over.
+    pub(crate) amount: Amount,
+}
+
+/// Brings the world into the state from which a block starts.
+pub(crate) trait Stage {
+    /// Restores state, and says where the block's service is or how to start it.
+    ///
+    /// # Errors
+    /// The message says what failed and what to do.
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service>;
+}
+
+/// A session that is ready to begin.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// What is sent.
+    pub(crate) plan: Arc<Plan>,
+    /// The record so far: everything but its blocks.
+    pub(crate) record: RunRecord,
+    /// Where the record goes.
+    pub(crate) file: RecordFile,
+    /// The blocks, in order.
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Everything that was measured.
+    pub(crate) record: RunRecord,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Why the session could not go on, if it could not; the record is saved all the same.
+    pub(crate) broken: Option<anyhow::Error>,
+}
+
+/// What came of one turn.
+enum TurnEnd {
+    /// Go on.
+    Done,
+    /// Ctrl-C.
+    Stopped,
+    /// There is no going on.
+    Broken(anyhow::Error),
+}
+
+impl Session {
+    /// Measures block after block.
+    ///
+    /// # Errors
+    /// When nothing could be measured at all, or the record not be saved.
+    pub(crate) fn measure(
+        mut self,
+        stage: &mut dyn Stage,
+        console: &Console,
+        stop: &Stop,
+    ) -> anyhow::Result<Ended> {
+        let turns = std::mem::take(&mut self.turns);
+        let mut view = ProgressView::start(console, &self.record.label, turns.len());
+        // Until the last block is over, the file says that there should be more.
+        self.record.interrupted = true;
+        self.file.save(&self.record)?;
+        let mut broken = None;
+        for (index, turn) in turns.iter().enumerate() {
+            view.begin(index, turn.arm);
+            let last = index + 1 == turns.len();
+            match self.take(turn, last, stage, &mut view, stop)? {
+                TurnEnd::Done => view.end(index, self.record.blocks.last()),
+                TurnEnd::Stopped => break,
+                TurnEnd::Broken(error) => {
+                    let place = format!("block {} of {}, {}", index + 1, turns.len(), turn.arm);
+                    broken = Some(error.context(format!("{place}, could not be measured")));
+                    break;
+                }
+            }
+        }
+        view.finish();
+        self.close(broken)
+    }
+
+    /// Measures one block and saves it; an invalid one, or one whose service did not start,
+    /// once more. The invalid one stays in the record beside the other.
+    fn take(
+        &mut self,
+        turn: &Turn,
+        last: bool,
+        stage: &mut dyn Stage,
+        view: &mut ProgressView,
+        stop: &Stop,
+    ) -> anyhow::Result<TurnEnd> {
+        for attempt in 0..ATTEMPTS {
+            let more = attempt + 1 < ATTEMPTS;
+            let reason = match self.measure_once(turn, stage, view, stop) {
+                // Ctrl-C also ends what prepares a block; that is no fault of it.
+                Err(_) if stop.is_requested() => return Ok(TurnEnd::Stopped),
+                Ok(block) => {
+                    let reason = block.validity.reasons.join("; ");
+                    let valid = block.validity.ok;
+                    self.record.blocks.push(block);
+                    let over = valid || !more;
+                    self.record.interrupted = stop.is_requested() || !(last && over);
+                    self.file.save(&self.record)?;
+                    if stop.is_requested() {
+                        return Ok(TurnEnd::Stopped);
+                    }
+                    if over {
+                        return Ok(TurnEnd::Done);
+                    }
+                    reason
+                }
+                // Nothing was ever measured: the command line is wrong, not the moment.
+                Err(error) if !more || self.record.blocks.is_empty() => {
+                    return Ok(TurnEnd::Broken(error));
+                }
+                Err(error) => format!("{error:#}"),
+            };
+            view.say(&format!("pair {} {}: {reason}; once more", turn.pair + 1, turn.arm));
+        }
+        Ok(TurnEnd::Done)
+    }
+
+    fn measure_once(
+        &self,
+        turn: &Turn,
+        stage: &mut dyn Stage,
+        view: &ProgressView,
+        stop: &Stop,
+    ) -> anyhow::Result<Block> {
+        let service = stage.prepare(turn)?;
+        todo!()
+    }
+
+    fn close(self, broken: Option<anyhow::Error>) -> anyhow::Result<Ended> {
+        if self.record.blocks.is_empty() {
+            self.file.discard()?;
+            return Err(broken.unwrap_or_else(|| {
+                anyhow::anyhow!("stopped before the first block was over; nothing was measured")
+            }));
+        }
+        Ok(Ended { path: self.file.path().to_owned(), record: self.record, broken })
+    }
+}
