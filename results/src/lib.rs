@@ -6,5 +6,6 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod comparison;
+mod hdr_wire;
 pub mod histogram;
 pub mod record;
