@@ -9,3 +9,5 @@ pub mod comparison;
 mod hdr_wire;
 pub mod histogram;
 pub mod record;
+#[cfg(any(test, feature = "synthetic"))]
+pub mod synthetic;
