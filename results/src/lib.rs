@@ -6,5 +6,11 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod comparison;
+mod hdr_wire;
 pub mod histogram;
+mod json_position;
 pub mod record;
+pub mod store;
+#[cfg(any(test, feature = "synthetic"))]
+pub mod synthetic;
+pub mod validate;

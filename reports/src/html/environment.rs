@@ -1,0 +1,216 @@
+//! Reasons to trust the numbers, or not: machine, load, arms, every block.
+
+use std::fmt::Write as _;
+
+use unstall_results::record::{Block, RunRecord};
+
+use super::table;
+use crate::{escape, numbers, observed, vocabulary};
+
+/// Writes the environment of one record.
+pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    writeln!(out, "<h3>Environment</h3>")?;
+    if record.machine.colocated {
+        writeln!(
+            out,
+            "<p class=\"banner\"><strong>Co-located.</strong> Load generator, service and stores share the \
+             cores of one machine: compare the arms, do not read the absolute numbers as capacity.</p>"
+        )?;
+    }
+    if record.interrupted {
+        writeln!(
+            out,
+            "<p class=\"banner\"><strong>Stopped early.</strong> The measurement ended before its plan was done.</p>"
+        )?;
+    }
+    writeln!(out, "<dl class=\"env\">")?;
+    for (term, description) in facts(record) {
+        writeln!(out, "<div><dt>{term}</dt><dd>{description}</dd></div>")?;
+    }
+    writeln!(out, "</dl>")?;
+    requests(out, record)?;
+    block_table(out, record)
+}
+
+/// (term, safe markup).
+fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let machine = &record.machine;
+    let load = &record.load;
+    let text = escape::markup;
+    let mut facts = vec![
+        ("Machine", text(&machine.class)),
+        (
+            "CPU",
+            format!(
+                "{}, {}",
+                text(&machine.cpu),
+                vocabulary::plural(machine.cores.into(), "core", "cores")
+            ),
+        ),
+        ("Kernel", text(&machine.kernel)),
+    ];
+    if let Some(governor) = &machine.governor {
+        facts.push(("Governor", text(governor)));
+    }
+    if let Some(quota) = machine.cgroup_quota_cores {
+        facts.push(("CPU quota", format!("{} cores", numbers::tick(quota))));
+    }
+    let levels: Vec<String> = load.levels.iter().map(u32::to_string).collect();
+    facts.push((
+        "Load",
+        format!("{}, concurrency {}", text(&load.model), levels.join(", ")),
+    ));
+    facts.push((
+        "Requests",
+        format!(
+            "{} per endpoint, level and block; warm-up {} per user, at least {}",
+            numbers::count(load.requests_per_endpoint),
+            numbers::count(load.warmup_per_user.into()),
+            numbers::ms_from_us(load.warmup_ms_min * 1_000)
+        ),
+    ));
+    if load.pairs > 0 {
+        facts.push(("Planned pairs", numbers::count(load.pairs.into())));
+    }
+    facts.push(("Seed", load.seed.to_string()));
+    facts.push(("State reset", text(&load.state_reset)));
+    if let Some(stated) = load.store_round_trip_us {
+        let measured = load
+            .store_round_trip_us_measured
+            .map_or_else(String::new, |us| {
+                format!(", measured {}", numbers::ms_from_us(us))
+            });
+        facts.push((
+            "Store round trip",
+            format!("{} stated{measured}", numbers::ms_from_us(stated)),
+        ));
+    }
+    for (name, arm) in &record.arms {
+        let what = match (&arm.command, &arm.url) {
+            (Some(command), _) => format!("<code>{}</code>", text(command)),
+            (None, Some(url)) => format!("<code>{}</code>", text(url)),
+            (None, None) => "unknown".to_owned(),
+        };
+        let git = arm
+            .git
+            .as_ref()
+            .map_or_else(String::new, |git| format!(" at {}", text(git)));
+        let term = match name.as_str() {
+            "before" => "Before",
+            "after" => "After",
+            _ => "Arm",
+        };
+        facts.push((term, format!("{what}{git}")));
+    }
+    let git = record
+        .harness
+        .git
+        .as_ref()
+        .map_or_else(String::new, |git| format!(" ({})", text(git)));
+    facts.push(("Unstall", format!("{}{git}", text(&record.harness.version))));
+    facts.push((
+        "Record",
+        format!("{}, {}", text(&record.id), text(&record.created_utc)),
+    ));
+    facts
+}
+
+fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let columns = [
+        table::text("Endpoint"),
+        table::text("Method"),
+        table::text("Path"),
+        table::number("Timeout"),
+    ];
+    writeln!(
+        out,
+        "<details><summary>Scenario <bdi>{}</bdi>: what each user sends</summary>",
+        escape::markup(&record.scenario.name)
+    )?;
+    table::open(
+        out,
+        &format!(
+            "In this order. SHA-256 of the scenario {}",
+            escape::markup(&record.scenario.sha256)
+        ),
+        &columns,
+    )?;
+    for endpoint in &record.scenario.endpoints {
+        table::row(
+            out,
+            &columns,
+            &[
+                format!("<bdi>{}</bdi>", escape::markup(&endpoint.name)),
+                escape::markup(&endpoint.method),
+                format!("<code>{}</code>", escape::markup(&endpoint.path)),
+                numbers::ms_from_us(endpoint.timeout_ms.saturating_mul(1_000)),
+            ],
+        )?;
+    }
+    table::close(out)?;
+    writeln!(out, "</details>")
+}
+
+fn block_table(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let columns = [
+        table::number("#"),
+        table::text("Arm"),
+        table::number("Pair"),
+        table::number("c"),
+        table::number("Completed"),
+        table::number("Failed"),
+        table::number("Rate"),
+        table::number("p50"),
+        table::number("Lag p99"),
+        table::number("Stolen"),
+        table::text("Validity"),
+    ];
+    writeln!(out, "<details><summary>Blocks in run order</summary>")?;
+    table::open(
+        out,
+        "One process start and one stretch of load each. Lag is how late the generator itself was; stolen is CPU \
+         time that the hypervisor gave to others.",
+        &columns,
+    )?;
+    for (index, block) in record.blocks.iter().enumerate() {
+        table::row(out, &columns, &block_cells(index, block))?;
+    }
+    table::close(out)?;
+    writeln!(out, "</details>")
+}
+
+fn block_cells(index: usize, block: &Block) -> Vec<String> {
+    let dash = || "–".to_owned();
+    let rate = if block.wall_ns > 0 {
+        let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
+        numbers::value(unstall_results::comparison::Metric::Throughput, per_second)
+    } else {
+        dash()
+    };
+    vec![
+        (index + 1).to_string(),
+        escape::markup(&block.arm),
+        (block.pair + 1).to_string(),
+        block.level.to_string(),
+        numbers::count(block.completed),
+        numbers::count(block.errors.values().sum()),
+        rate,
+        observed::block_quantile_us(block, 0.5).map_or_else(dash, numbers::ms_from_us),
+        observed::quantile_us(block.generator_lag.as_hdr(), 0.99)
+            .map_or_else(dash, numbers::ms_from_us),
+        block.steal_share.map_or_else(dash, |share| {
+            numbers::value(
+                unstall_results::comparison::Metric::ErrorRate,
+                share * 100.0,
+            )
+        }),
+        if block.validity.ok {
+            "✓ ok".to_owned()
+        } else {
+            format!(
+                "⊘ {}",
+                escape::markup_prose(&block.validity.reasons.join("; "))
+            )
+        },
+    ]
+}

@@ -1,0 +1,228 @@
+//! What charts and route tables show, summed over the blocks of a record.
+//!
+//! Blocks that a fault of our own spoilt are left out, as they are from the
+//! comparison; a record without a single good block shows all of them, since
+//! seeing why is then the point.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use unstall_results::record::{Block, ErrorKind, RunRecord};
+
+use crate::numbers::as_f64;
+
+/// Fewer observations than this beyond a percentile say nothing about it.
+const TAIL_OBSERVATIONS_MIN: f64 = 5.0;
+
+/// The arms of a record in reading order: before, after, then any other.
+pub(crate) fn arms(record: &RunRecord) -> Vec<&str> {
+    let mut arms: Vec<&str> = record.arms.keys().map(String::as_str).collect();
+    for block in &record.blocks {
+        if !arms.contains(&block.arm.as_str()) {
+            arms.push(&block.arm);
+        }
+    }
+    arms.sort_by_key(|arm| match *arm {
+        "before" => 0,
+        "after" => 1,
+        _ => 2,
+    });
+    arms
+}
+
+/// The blocks that count.
+pub(crate) fn blocks(record: &RunRecord) -> Vec<&Block> {
+    let valid: Vec<&Block> = record
+        .blocks
+        .iter()
+        .filter(|block| block.validity.ok)
+        .collect();
+    if valid.is_empty() {
+        record.blocks.iter().collect()
+    } else {
+        valid
+    }
+}
+
+/// Concurrencies that were measured, ascending.
+pub(crate) fn levels(record: &RunRecord) -> Vec<u32> {
+    let mut levels: Vec<u32> = record.blocks.iter().map(|block| block.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    levels
+}
+
+/// Endpoint names: the scenario's order first, then any that only blocks know.
+pub(crate) fn endpoints(record: &RunRecord) -> Vec<&str> {
+    let mut names: Vec<&str> = record
+        .scenario
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.name.as_str())
+        .collect();
+    for block in &record.blocks {
+        for name in block.endpoints.keys() {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// One endpoint of one arm at one level.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    /// Response times in µs of all good blocks together, successes only.
+    pub(crate) response: Option<Histogram<u64>>,
+    /// The same of each block.
+    pub(crate) per_block: Vec<Histogram<u64>>,
+    /// Successful answers.
+    pub(crate) completed: u64,
+    /// Failures by kind.
+    pub(crate) errors: BTreeMap<ErrorKind, u64>,
+    /// Wall time of the blocks.
+    pub(crate) wall_ns: u64,
+}
+
+impl Samples {
+    /// Failures of every kind.
+    pub(crate) fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// Sums one endpoint over the good blocks of an arm.
+pub(crate) fn samples(record: &RunRecord, arm: &str, level: u32, endpoint: &str) -> Samples {
+    let mut samples = Samples::default();
+    for block in blocks(record) {
+        if block.arm != arm || block.level != level {
+            continue;
+        }
+        let Some(measured) = block.endpoints.get(endpoint) else {
+            continue;
+        };
+        samples.completed += measured.completed;
+        samples.wall_ns += block.wall_ns;
+        for (kind, count) in &measured.errors {
+            *samples.errors.entry(*kind).or_default() += count;
+        }
+        let block_response = measured.response.as_hdr();
+        match &mut samples.response {
+            Some(sum) => sum
+                .add(block_response)
+                .expect("a record's histograms resize themselves"),
+            None => samples.response = Some(block_response.clone()),
+        }
+        samples.per_block.push(block_response.clone());
+    }
+    samples
+}
+
+/// The highest quantile that a sample of this size supports.
+pub(crate) fn quantile_max(count: u64) -> Option<f64> {
+    let quantile = 1.0 - TAIL_OBSERVATIONS_MIN / as_f64(count);
+    (quantile > 0.0).then_some(quantile)
+}
+
+/// A percentile in µs, or `None` where the sample ends before it.
+pub(crate) fn quantile_us(histogram: &Histogram<u64>, quantile: f64) -> Option<u64> {
+    let max = quantile_max(histogram.len())?;
+    (quantile <= max + f64::EPSILON)
+        .then(|| histogram.value_at_quantile(quantile).min(histogram.max()))
+}
+
+/// What one route did to the event loop, over the good blocks of one arm.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct RouteLoop {
+    /// Requests that reached the service.
+    pub(crate) requests: u64,
+    /// Blocked time, all classes.
+    pub(crate) blocked_us: u64,
+    /// Longest blocked time in one poll.
+    pub(crate) blocked_us_max: u64,
+    /// Polls with blocked time of at least 200 µs.
+    pub(crate) blocks_over_200us: u64,
+    /// Longest single poll.
+    pub(crate) hold_us_max: u64,
+    /// CPU inside polls, where the monitor split it.
+    pub(crate) cpu_us: u64,
+    /// Waiting for a core inside polls, where the monitor split it.
+    pub(crate) runqueue_us: u64,
+}
+
+impl RouteLoop {
+    /// Blocked ms per 1 000 requests; numerically µs per request.
+    pub(crate) fn blocked_ms_per_1000(&self) -> Option<f64> {
+        (self.requests > 0).then(|| as_f64(self.blocked_us) / as_f64(self.requests))
+    }
+
+    /// CPU µs per request inside polls; `None` where the monitor did not split it.
+    pub(crate) fn cpu_us_per_request(&self) -> Option<f64> {
+        (self.requests > 0 && self.cpu_us > 0).then(|| as_f64(self.cpu_us) / as_f64(self.requests))
+    }
+}
+
+/// Route → what it did, for one arm; empty when the service has no monitor.
+pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, RouteLoop> {
+    let mut routes: BTreeMap<&str, RouteLoop> = BTreeMap::new();
+    for block in blocks(record).into_iter().filter(|block| block.arm == arm) {
+        let Some(monitor) = &block.monitor else {
+            continue;
+        };
+        for (route, seen) in &monitor.endpoints {
+            let sum = routes.entry(route).or_default();
+            sum.requests += seen.requests;
+            sum.blocked_us += seen.blocked_us.slept + seen.blocked_us.fault;
+            sum.blocked_us_max = sum.blocked_us_max.max(seen.blocked_us_max);
+            sum.blocks_over_200us += seen.blocks_over_200us;
+            sum.hold_us_max = sum.hold_us_max.max(seen.hold_us_max);
+            sum.cpu_us += seen.cpu_us;
+            sum.runqueue_us += seen.runqueue_us;
+        }
+    }
+    routes
+}
+
+/// Blocked time that no route could be charged with, µs, and whether any block
+/// of the arm was monitored at all.
+pub(crate) fn unattributed_us(record: &RunRecord, arm: &str) -> Option<u64> {
+    let mut monitored = blocks(record)
+        .into_iter()
+        .filter(|block| block.arm == arm)
+        .filter_map(|block| block.monitor.as_ref())
+        .peekable();
+    monitored.peek()?;
+    Some(
+        monitored
+            .map(|monitor| monitor.unattributed_blocked_us)
+            .sum(),
+    )
+}
+
+/// Failures of a whole record by arm and kind.
+pub(crate) fn errors(record: &RunRecord) -> BTreeMap<(&str, ErrorKind), u64> {
+    let mut errors = BTreeMap::new();
+    for block in blocks(record) {
+        for (kind, count) in &block.errors {
+            if *count > 0 {
+                *errors.entry((block.arm.as_str(), *kind)).or_default() += count;
+            }
+        }
+    }
+    errors
+}
+
+/// A percentile in µs over all endpoints of one block.
+pub(crate) fn block_quantile_us(block: &Block, quantile: f64) -> Option<u64> {
+    let mut histograms = block
+        .endpoints
+        .values()
+        .map(|endpoint| endpoint.response.as_hdr());
+    let mut sum = histograms.next()?.clone();
+    for histogram in histograms {
+        sum.add(histogram)
+            .expect("a record's histograms resize themselves");
+    }
+    quantile_us(&sum, quantile)
+}

@@ -1,0 +1,129 @@
+//! In which order cells are shown: what fails first, what decides before what
+//! is only shown.
+
+use std::cmp::Ordering;
+
+use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale};
+
+use crate::numbers;
+
+/// The group of a table that a cell belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// Counts for the verdict.
+    Judged,
+    /// Measured and shown beside it.
+    Advisory,
+    /// Nothing to judge: too few requests, or not measured.
+    Unmeasured,
+}
+
+impl Group {
+    /// All groups, in reading order.
+    pub(crate) const ALL: [Self; 3] = [Self::Judged, Self::Advisory, Self::Unmeasured];
+
+    /// Heading of the group.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Judged => "Judged",
+            Self::Advisory => "Advisory: shown, not judged",
+            Self::Unmeasured => "Not enough data",
+        }
+    }
+}
+
+/// The group of one cell.
+pub(crate) fn group(cell: &Cell) -> Group {
+    match cell.outcome {
+        Outcome::Insufficient { .. } | Outcome::NotMeasured if !cell.judged => Group::Unmeasured,
+        _ if cell.judged => Group::Judged,
+        _ => Group::Advisory,
+    }
+}
+
+/// Cells of one group, worst first; equals keep the order of the comparison.
+pub(crate) fn cells(comparison: &Comparison, wanted: Group) -> Vec<&Cell> {
+    let mut cells: Vec<&Cell> = comparison
+        .cells
+        .iter()
+        .filter(|cell| group(cell) == wanted)
+        .collect();
+    cells.sort_by(|a, b| {
+        badness(a)
+            .cmp(&badness(b))
+            .then_with(|| magnitude(b).total_cmp(&magnitude(a)))
+    });
+    cells
+}
+
+/// 0 is worst.
+fn badness(cell: &Cell) -> u8 {
+    match cell.outcome {
+        Outcome::Regression => 0,
+        Outcome::Inconclusive { .. } => 1,
+        Outcome::Insufficient { .. } => 2,
+        Outcome::NotMeasured => 3,
+        Outcome::Improvement => 4,
+        Outcome::WithinLimit => 5,
+    }
+}
+
+/// How far a cell moved, for the order of regressions and undecided ones;
+/// others keep the scenario's order, which readers know.
+fn magnitude(cell: &Cell) -> f64 {
+    match (&cell.change, cell.outcome) {
+        (Some(change), Outcome::Regression | Outcome::Inconclusive { .. }) => match change.scale {
+            Scale::Ratio if change.estimate > 0.0 => change.estimate.ln().abs(),
+            Scale::Ratio => f64::MAX,
+            // A difference has no common scale with ratios; half a doubling keeps it
+            // among the visible ones without hiding a large ratio.
+            Scale::Difference => 0.35,
+        },
+        _ => 0.0,
+    }
+}
+
+/// The worst judged cell, as the comparison names it.
+pub(crate) fn worst(comparison: &Comparison) -> Option<&Cell> {
+    comparison
+        .worst_cell
+        .and_then(|index| comparison.cells.get(index))
+}
+
+/// Whether a comparison has more than one concurrency: only then does a row
+/// need to say which.
+pub(crate) fn several_levels(comparison: &Comparison) -> bool {
+    let mut levels = comparison.cells.iter().map(|cell| cell.level);
+    let first = levels.next();
+    levels.any(|level| Some(level) != first)
+}
+
+/// A step's value for the ledger, `41.2 → 6.1 ms`: of the step's own endpoints
+/// the one that stands worst after it, `–` where none was measured.
+pub(crate) fn ledger_value(comparison: &Comparison, metric: Metric) -> String {
+    ledger_cell(comparison, metric).map_or_else(
+        || "–".to_owned(),
+        |cell| numbers::before_after(metric, &cell.before, &cell.after),
+    )
+}
+
+/// The cell behind [`ledger_value`].
+pub(crate) fn ledger_cell(comparison: &Comparison, metric: Metric) -> Option<&Cell> {
+    let own = |cell: &&Cell| match (&comparison.step, &cell.endpoint) {
+        (Some(step), Some(endpoint)) => step.endpoints.contains(endpoint),
+        _ => true,
+    };
+    comparison
+        .cells
+        .iter()
+        .filter(|cell| cell.metric == metric && cell.after.value.is_some())
+        .filter(own)
+        .min_by(|a, b| {
+            badness(a).cmp(&badness(b)).then_with(|| {
+                b.after
+                    .value
+                    .partial_cmp(&a.after.value)
+                    .unwrap_or(Ordering::Equal)
+            })
+        })
+}

@@ -1,0 +1,396 @@
+//! The report in a terminal: per measurement the verdict, the sentence, a
+//! compact aligned table with what failed first, and what to do next.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+
+use crate::ranking::Group;
+use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
+
+/// How the terminal wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to send ANSI colours; they only repeat what signs and words say.
+    pub colour: bool,
+    /// Columns; text is wrapped and names are shortened to fit. At least 40 is used.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            colour: false,
+            width: 100,
+        }
+    }
+}
+
+/// Renders the report as plain text with optional ANSI colours, ending in a newline.
+pub fn render(report: &Report<'_>, style: Style) -> String {
+    let style = Style {
+        width: style.width.max(40),
+        ..style
+    };
+    let mut page = Page {
+        style,
+        text: String::new(),
+    };
+    for entry in &report.entries {
+        match entry.comparison {
+            Some(comparison) => compared(&mut page, entry, comparison),
+            None => single(&mut page, entry),
+        }
+        page.blank();
+    }
+    let compared = report.entries.iter().filter(|e| e.comparison.is_some());
+    if compared.count() > 1
+        && let Some(verdict) = report.verdict()
+    {
+        page.line(&format!(
+            "{} — {}",
+            page.verdict(verdict, "Overall: "),
+            vocabulary::verdict_meaning(verdict)
+        ));
+    }
+    page.text
+}
+
+/// Collects lines.
+struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(&escape::plain_spaces(line));
+        self.text.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A paragraph wrapped to the width, later lines indented to the text.
+    fn wrapped(&mut self, label: &str, text: &str) {
+        let text = escape::plain_spaces(&escape::visible_prose(text));
+        let indent = " ".repeat(label.width());
+        let room = self.style.width.saturating_sub(label.width()).max(20);
+        for (index, line) in wrap(&text, room).iter().enumerate() {
+            let lead = if index == 0 { label } else { &indent };
+            self.line(&format!("{lead}{line}"));
+        }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.style.colour {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn verdict(&self, verdict: Verdict, before: &str) -> String {
+        let code = match verdict {
+            Verdict::Pass => "1;32",
+            Verdict::Regression => "1;31",
+            Verdict::Inconclusive => "1;33",
+            Verdict::Invalid => "1;35",
+        };
+        let text = format!(
+            "{} {before}{}",
+            vocabulary::verdict_sign(verdict),
+            vocabulary::verdict(verdict).to_uppercase()
+        );
+        self.paint(code, &text)
+    }
+}
+
+fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
+    let name = escape::visible(&entry.short_name());
+    let title = match &comparison.step {
+        Some(step) => format!("{name}  {}", escape::visible(&step.title)),
+        None => name,
+    };
+    let title = shorten(&title, page.style.width.saturating_sub(18).max(20));
+    page.line(&format!(
+        "{}  {}",
+        page.verdict(comparison.verdict, ""),
+        page.paint("1", &title)
+    ));
+    page.wrapped("  ", &comparison.headline);
+    for fault in &comparison.validity.faults {
+        page.wrapped("  ⊘ ", fault);
+    }
+    for warning in &comparison.validity.warnings {
+        page.wrapped("  ! ", warning);
+    }
+    for reason in comparison.reasons.iter().take(3) {
+        page.wrapped("  - ", reason);
+    }
+    page.blank();
+    cell_table(page, comparison);
+    page.blank();
+    page.wrapped("  Next: ", &comparison.next_action);
+}
+
+/// Judged cells, then advisory ones, in one table with common columns.
+fn cell_table(page: &mut Page, comparison: &Comparison) {
+    let several_levels = ranking::several_levels(comparison);
+    let mut rows = vec![
+        [
+            "",
+            "endpoint",
+            "metric",
+            "before → after",
+            "change",
+            "95 % interval",
+            "",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    let mut styles = vec!["2"];
+    for group in [Group::Judged, Group::Advisory] {
+        for cell in ranking::cells(comparison, group) {
+            rows.push(row(cell, group, several_levels));
+            styles.push(colour_of(cell, group));
+        }
+    }
+    let widths = fit(&rows, page.style.width);
+    for (row, code) in rows.iter().zip(styles) {
+        let line = align(row, &widths);
+        let line = page.paint(code, &line);
+        page.line(&line);
+    }
+    let unmeasured = ranking::cells(comparison, Group::Unmeasured).len();
+    if unmeasured > 0 {
+        page.line(&format!(
+            "  {} without enough data to show",
+            vocabulary::plural(numbers_u64(unmeasured), "cell", "cells")
+        ));
+    }
+}
+
+fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
+    let (sign, words) = vocabulary::outcome(cell);
+    let mut endpoint = escape::visible(vocabulary::cell_endpoint(cell));
+    if several_levels {
+        endpoint.push_str(&format!(" c={}", cell.level));
+    }
+    let (change, interval) = match &cell.change {
+        Some(change) => (
+            numbers::change(cell.metric, change),
+            numbers::interval(cell.metric, change),
+        ),
+        None => ("–".to_owned(), "–".to_owned()),
+    };
+    let words = match (group, cell.outcome) {
+        (Group::Advisory, _) => "advisory".to_owned(),
+        (_, Outcome::Insufficient { .. }) => "insufficient data".to_owned(),
+        _ => words,
+    };
+    [
+        format!("  {sign}"),
+        endpoint,
+        vocabulary::metric(cell.metric).replace(" per 1\u{202F}000 requests", "/1000 req"),
+        numbers::before_after(cell.metric, &cell.before, &cell.after),
+        change,
+        interval,
+        words,
+    ]
+    .map(|text| escape::plain_spaces(&text))
+    .to_vec()
+}
+
+fn colour_of(cell: &Cell, group: Group) -> &'static str {
+    match (group, cell.outcome) {
+        (Group::Judged, Outcome::Regression) => "31",
+        (Group::Judged, Outcome::Improvement) => "32",
+        (Group::Judged, Outcome::Inconclusive { .. }) => "33",
+        (Group::Judged, _) => "0",
+        _ => "2",
+    }
+}
+
+/// A record of one version: no verdict, a table of what was seen.
+fn single(page: &mut Page, entry: &Entry<'_>) {
+    let record = entry.record;
+    let title = shorten(
+        &format!(
+            "{}  ({})",
+            escape::visible(&record.label),
+            escape::visible(&record.scenario.name)
+        ),
+        page.style.width,
+    );
+    let title = page.paint("1", &title);
+    page.line(&title);
+    let mut rows = vec![
+        [
+            "  endpoint",
+            "c",
+            "requests",
+            "errors",
+            "p50",
+            "p95",
+            "p99",
+            "max",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for arm in observed::arms(record) {
+        for level in observed::levels(record) {
+            for endpoint in observed::endpoints(record) {
+                rows.push(single_row(entry, arm, level, endpoint));
+            }
+        }
+    }
+    let widths = fit(&rows, page.style.width);
+    for (index, row) in rows.iter().enumerate() {
+        let line = page.paint(if index == 0 { "2" } else { "0" }, &align(row, &widths));
+        page.line(&line);
+    }
+    for ((_, kind), count) in observed::errors(record) {
+        page.line(&format!(
+            "  {}: {}",
+            vocabulary::error_kind(kind),
+            numbers::count(count)
+        ));
+    }
+}
+
+fn single_row(entry: &Entry<'_>, arm: &str, level: u32, endpoint: &str) -> Vec<String> {
+    let samples = observed::samples(entry.record, arm, level, endpoint);
+    let quantile = |quantile: f64| {
+        samples
+            .response
+            .as_ref()
+            .and_then(|response| observed::quantile_us(response, quantile))
+            .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    };
+    let max = match &samples.response {
+        Some(response) if !response.is_empty() => numbers::ms_from_us(response.max()),
+        _ => "–".to_owned(),
+    };
+    [
+        format!("  {}", escape::visible(endpoint)),
+        level.to_string(),
+        numbers::count(samples.completed + samples.failed()),
+        numbers::count(samples.failed()),
+        quantile(0.5),
+        quantile(0.95),
+        quantile(0.99),
+        max,
+    ]
+    .map(|text| escape::plain_spaces(&text))
+    .to_vec()
+}
+
+/// Column widths: what each needs, and the second column (names) gives way first,
+/// then the last (words).
+fn fit(rows: &[Vec<String>], width: usize) -> Vec<usize> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let mut widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            rows.iter()
+                .map(|row| row[column].width())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let name_column = usize::from(rows.first().is_some_and(|row| row[0].is_empty()));
+    for (column, width_min) in [
+        (name_column, 12),
+        (columns.saturating_sub(1), 10),
+        (5, 0),
+        (2, 4),
+    ] {
+        let total: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
+        if let Some(needed) = widths.get_mut(column) {
+            let excess = total.saturating_sub(width);
+            *needed = needed.saturating_sub(excess).max(width_min.min(*needed));
+        }
+    }
+    widths
+}
+
+fn align(row: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (text, width) in row.iter().zip(widths) {
+        if *width == 0 {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str("  ");
+        }
+        let text = shorten(text, *width);
+        line.push_str(&text);
+        line.push_str(&" ".repeat(width.saturating_sub(text.width())));
+    }
+    line.trim_end().to_owned()
+}
+
+/// Cuts a text to a number of columns, with an ellipsis.
+fn shorten(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        let wide = character.width().unwrap_or(0);
+        if used + wide + 1 > columns {
+            break;
+        }
+        used += wide;
+        out.push(character);
+    }
+    out.push('…');
+    out
+}
+
+/// Breaks at spaces; a word longer than the line is broken where the line ends.
+fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let needed = word.width();
+        if used > 0 && used + 1 + needed > columns {
+            lines.push(String::new());
+            used = 0;
+        }
+        if used > 0 {
+            lines.last_mut().expect("one line at least").push(' ');
+            used += 1;
+        }
+        for character in word.chars() {
+            let wide = character.width().unwrap_or(0);
+            if used + wide > columns {
+                lines.push(String::new());
+                used = 0;
+            }
+            lines.last_mut().expect("one line at least").push(character);
+            used += wide;
+        }
+    }
+    lines
+}
+
+fn numbers_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_by_display_width() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("漢字漢字", 4), ["漢字", "漢字"]);
+        assert_eq!(shorten("漢字漢字", 5), "漢字…");
+        assert_eq!(shorten("plain", 5), "plain");
+    }
+}
