@@ -5,13 +5,16 @@
 //! their end, [`DelayProxy`] gives loopback the round-trip time of a network, and the peers
 //! [`ExactDelay`] and [`FaultyServer`] are servers whose right answers are known beforehand.
 
+mod delay_proxy;
 mod guard;
 mod postgres;
 mod programs;
+mod proxy_loop;
 mod redis;
 mod server;
 mod server_url;
 mod testbed;
 
+pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};
 pub use guard::{Guard, GuardedCommand, StopSignal};
 pub use testbed::{Options, Testbed, TestbedError};
