@@ -3,12 +3,23 @@
 use crate::arguments::Command;
 use crate::console::{Console, Outcome};
 
+mod ab;
+mod compare;
+mod demo;
+mod gate;
+mod report;
+mod run;
 mod scenarios;
 
 /// Does what the command line asks for.
 pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Outcome> {
     match command {
+        Command::Demo(arguments) => demo::execute(&arguments, console),
+        Command::Run(arguments) => run::execute(&arguments, console),
+        Command::Ab(arguments) => ab::execute(arguments, console),
+        Command::Compare(arguments) => compare::execute(&arguments, console),
+        Command::Gate(arguments) => gate::execute(&arguments, console),
+        Command::Report(arguments) => report::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
-        other => anyhow::bail!("{} is not wired yet", other.name()),
     }
 }

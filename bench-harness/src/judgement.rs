@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use unstall_reports::terminal::{self, Style};
 use unstall_reports::{Entry, Report};
-use unstall_results::compare::{Policy, compare, compare_unpaired};
+use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 

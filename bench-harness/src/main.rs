@@ -3,10 +3,20 @@
 use std::process::ExitCode;
 
 mod arguments;
+mod before_block;
+mod clock;
 mod commands;
 mod console;
 mod document;
 mod exit;
+mod inputs;
+mod interrupt;
+mod judgement;
+mod opening;
+mod private_servers;
+mod progress;
+mod record_file;
+mod session;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {

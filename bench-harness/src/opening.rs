@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Target;
 use unstall_bench_harness::machine;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity, StepIdentity,
 };
-use unstall_scenarios::Inputs;
+use unstall_scenarios::{Inputs, catalogue};
+use unstall_testbed::Guard;
 use unstall_scenarios::plan::{Part, Plan, Template};
 
 /// Warm-up of MEASURING: at least so many rounds per user …
@@ -83,10 +84,10 @@ fn written(template: &Template) -> String {
 ///
 /// A scenario named twice would write one record over the other.
 pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc<Plan>>> {
-    let mut plans: Vec<Arc<Plan>> = Vec::new();
-    for name in names {
-        let plan = unstall_scenarios::open(name, inputs)?;
-        if plans.iter().any(|other| other.name == plan.name) {
+    let plans = catalogue::open_all(names, inputs)?;
+    let mut seen = BTreeSet::new();
+    for plan in &plans {
+        if !seen.insert(plan.name.as_str()) {
             bail!("the scenario `{}` is named twice; name it once", plan.name);
         }
         if let Some(request) = plan.first_stream() {
@@ -97,9 +98,8 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
                 plan.name
             );
         }
-        plans.push(Arc::new(plan));
     }
-    Ok(plans)
+    Ok(plans.into_iter().map(Arc::new).collect())
 }
 
 /// Whether a service shares this machine with the generator, as far as its address tells.
@@ -111,6 +111,12 @@ pub(crate) fn is_local(target: &Target) -> bool {
 /// A seed that a JSON reader of any language keeps exact.
 pub(crate) fn seed(given: Option<u64>) -> u64 {
     given.unwrap_or_else(|| rand::random::<u32>().into())
+}
+
+/// What ends the services of a session, however this process ends.
+pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
+    let guard = Guard::new().context("the guard of started services could not be started")?;
+    Ok(Arc::new(guard))
 }
 
 /// Rounds per user and least time of the warm-up; 0 rounds mean none at all.

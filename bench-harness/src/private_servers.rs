@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::block::Service;
+use unstall_bench_harness::process_group::ServiceCommand;
 use unstall_testbed::{DelayProxy, Options, Testbed};
 
 use crate::console::{Console, to_stderr};
 use crate::judgement::BEFORE;
-use crate::session::{Stage, Turn};
+use crate::session::{Prepared, Stage, Turn};
 
 /// Between a service and its stores in one data centre.
 const ROUND_TRIP: Duration = Duration::from_micros(500);
@@ -105,14 +105,17 @@ impl PrivateServers {
 }
 
 impl Stage for PrivateServers {
-    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
         self.reset()?;
         let line = if turn.arm == BEFORE { &self.before } else { &self.after };
         let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
         let database_url = self.testbed.database_url_through(postgres, &self.database);
-        Ok(Service::command(line, "/health")
-            .with_environment("DATABASE_URL", &database_url)
-            .with_environment("REDIS_URL", &self.testbed.redis_url_through(redis)))
+        let mut command = ServiceCommand::new(line);
+        command.environment = vec![
+            ("DATABASE_URL".to_owned(), database_url),
+            ("REDIS_URL".to_owned(), self.testbed.redis_url_through(redis)),
+        ];
+        Ok(Prepared::ToStart(command))
     }
 }
 

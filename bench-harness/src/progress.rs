@@ -1,11 +1,13 @@
 //! What is going on, on stderr: a bar on a terminal, a line per block elsewhere.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use unstall_bench_harness::block::MeasuredBlock;
 use unstall_bench_harness::engine::{Phase, Progress, ProgressLook};
 use unstall_results::record::Block;
 
@@ -23,6 +25,8 @@ pub(crate) struct ProgressView {
     blocks: usize,
     engine: Arc<Progress>,
     sampler: Option<Sampler>,
+    /// What was said already.
+    told: BTreeSet<String>,
 }
 
 impl ProgressView {
@@ -39,7 +43,7 @@ impl ProgressView {
         // The template is constant; should indicatif refuse it, its own style will do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(title.to_owned());
-        Self { bar, blocks, engine: Arc::default(), sampler: None }
+        Self { bar, blocks, engine: Arc::default(), sampler: None, told: BTreeSet::new() }
     }
 
     /// What the engine writes to.
@@ -73,6 +77,19 @@ impl ProgressView {
             to_stderr(line);
         } else {
             self.bar.println(line);
+        }
+    }
+
+    /// Says what a block had to tell, each thing once per session.
+    pub(crate) fn tell(&mut self, arm: &str, measured: &MeasuredBlock) {
+        let examples = measured.examples.iter().map(|example| {
+            format!("{arm}: {} failed, for example: {}", example.endpoint, example.message)
+        });
+        let warnings = measured.warnings.iter().map(|warning| format!("{arm}: {warning}"));
+        for line in examples.chain(warnings) {
+            if self.told.insert(line.clone()) {
+                self.say(&line);
+            }
         }
     }
 

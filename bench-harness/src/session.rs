@@ -3,11 +3,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use unstall_bench_harness::block::{self, BlockRequest, Service};
-use unstall_bench_harness::engine::{Amount, Stop};
+use anyhow::Context;
+
+use unstall_bench_harness::block::{self, BlockPlace, Service};
+use unstall_bench_harness::engine::{Amount, BlockSpec, Stop, Target, Warmup};
+use unstall_bench_harness::process_group::{ServiceCommand, ServiceProcess};
+use unstall_results::design::Design;
 use unstall_results::record::{Block, RunRecord};
 use unstall_scenarios::plan::Plan;
+use unstall_testbed::Guard;
 
 use crate::console::Console;
 use crate::progress::ProgressView;
@@ -37,7 +43,30 @@ pub(crate) trait Stage {
     ///
     /// # Errors
     /// The message says what failed and what to do.
-    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service>;
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared>;
+}
+
+/// Where a block's service is to be had.
+#[derive(Debug)]
+pub(crate) enum Prepared {
+    /// It runs already.
+    Running(Target),
+    /// A fresh process for this block.
+    ToStart(ServiceCommand),
+}
+
+/// The blocks of a design, in its order.
+pub(crate) fn turns(design: &Design, amount: Amount) -> Vec<Turn> {
+    let planned = design.schedule().into_iter();
+    planned
+        .map(|block| Turn {
+            arm: block.arm.as_str(),
+            pair: block.pair,
+            position: block.position,
+            level: block.level,
+            amount,
+        })
+        .collect()
 }
 
 /// A session that is ready to begin.
@@ -51,6 +80,8 @@ pub(crate) struct Session {
     pub(crate) file: RecordFile,
     /// The blocks, in order.
     pub(crate) turns: Vec<Turn>,
+    /// Ends the services that are started, even if this process is killed.
+    pub(crate) guard: Arc<Guard>,
 }
 
 /// How a session ended.
@@ -153,11 +184,40 @@ impl Session {
         &self,
         turn: &Turn,
         stage: &mut dyn Stage,
-        view: &ProgressView,
+        view: &mut ProgressView,
         stop: &Stop,
     ) -> anyhow::Result<Block> {
-        let service = stage.prepare(turn)?;
-        todo!()
+        let load = &self.record.load;
+        let place = BlockPlace {
+            arm: turn.arm.to_owned(),
+            pair: turn.pair,
+            position: turn.position,
+        };
+        let spec = BlockSpec {
+            level: turn.level,
+            amount: turn.amount,
+            warmup: Warmup {
+                rounds_per_user: load.warmup_per_user,
+                lasting_at_least: Duration::from_millis(load.warmup_ms_min),
+            },
+            // Both blocks of a pair draw the same random values.
+            seed: load.seed.wrapping_add(u64::from(turn.pair)),
+            ..BlockSpec::default()
+        };
+        let measure = |service: Service<'_>, view: &ProgressView| {
+            block::measure(&self.plan, service, &place, &spec, stop, view.engine())
+        };
+        let measured = match stage.prepare(turn)? {
+            Prepared::Running(target) => measure(Service::Running(&target), view)?,
+            Prepared::ToStart(command) => {
+                let process = ServiceProcess::start(&command, &self.guard)?;
+                let measured = measure(Service::Started(&process), view);
+                process.stop().context("the service could not be ended")?;
+                measured?
+            }
+        };
+        view.tell(turn.arm, &measured);
+        Ok(measured.block)
     }
 
     fn close(self, broken: Option<anyhow::Error>) -> anyhow::Result<Ended> {

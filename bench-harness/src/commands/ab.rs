@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::block::Service;
-use unstall_bench_harness::engine::Target;
-use unstall_results::compare::Policy;
+use unstall_bench_harness::engine::{Amount, Target};
+use unstall_bench_harness::process_group::ServiceCommand;
+use unstall_results::policy::Policy;
 use unstall_results::design::Design;
 use unstall_results::record::{Arm, Load};
 use unstall_scenarios::plan::Plan;
@@ -17,7 +17,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
-use crate::session::{self, Session, Stage, Turn};
+use crate::session::{self, Prepared, Session, Stage, Turn};
 use crate::{clock, inputs, interrupt};
 
 /// One side of the comparison.
@@ -67,14 +67,18 @@ struct Versions<'a> {
 }
 
 impl Stage for Versions<'_> {
-    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Service> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
         if let Some(command) = &self.before_block {
             command.run(turn)?;
         }
         let version = if turn.arm == BEFORE { &self.before } else { &self.after };
         Ok(match version {
-            Version::Url { target, .. } => Service::Url(target.clone()),
-            Version::Command(line) => Service::command(line, &self.ready),
+            Version::Url { target, .. } => Prepared::Running(target.clone()),
+            Version::Command(line) => {
+                let mut command = ServiceCommand::new(line);
+                command.ready_path.clone_from(&self.ready);
+                Prepared::ToStart(command)
+            }
         })
     }
 }
@@ -125,14 +129,15 @@ fn open(
     plan: Arc<Plan>,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let design = Design {
-        pairs: arguments.pairs,
-        levels: opening::distinct(arguments.concurrency.clone())?,
-        alpha: Policy::default().alpha,
-        seed: opening::seed(arguments.seed),
-        requests: arguments.requests,
-    };
-    let turns = session::turns(&design)?;
+    let seed = opening::seed(arguments.seed);
+    let design = Design::new(
+        arguments.pairs,
+        arguments.concurrency.clone(),
+        Policy::default().alpha,
+        seed,
+        arguments.requests,
+    )?;
+    let turns = session::turns(&design, Amount::PerEndpoint(arguments.requests));
     let id = clock::new_id();
     let placement = Placement {
         out: common.out.as_deref(),
@@ -143,12 +148,12 @@ fn open(
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
         model: "closed".to_owned(),
-        levels: design.levels,
-        requests_per_endpoint: design.requests,
+        levels: design.levels().to_vec(),
+        requests_per_endpoint: arguments.requests,
         warmup_per_user,
         warmup_ms_min,
-        pairs: design.pairs,
-        seed: design.seed,
+        pairs: design.pairs(),
+        seed,
         state_reset: if arguments.before_block.is_some() { "command" } else { "none" }.to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
@@ -166,7 +171,7 @@ fn open(
         colocated: before.is_local() || after.is_local(),
     }
     .record();
-    Ok(Session { plan, record, file, turns })
+    Ok(Session { plan, record, file, turns, guard: opening::guard()? })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `unstall compare`: judge records, for people.
 
-use unstall_results::compare::Policy;
+use unstall_results::policy::Policy;
 
 use crate::arguments::CompareArguments;
 use crate::console::{Console, Outcome};

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use unstall_bench_harness::engine::Amount;
+use unstall_bench_harness::process_group::find_program;
 use unstall_reports::markdown;
-use unstall_results::compare::Policy;
+use unstall_results::policy::Policy;
 use unstall_results::design::Design;
 use unstall_results::record::{Arm, Load, StepIdentity};
 use unstall_scenarios::migration::{MigrationPlan, Step};
 use unstall_scenarios::plan::Plan;
+use unstall_scenarios::{Inputs, catalogue};
 
 use crate::arguments::DemoArguments;
 use crate::commands::report;
@@ -20,9 +23,9 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::private_servers::PrivateServers;
-use crate::record_file::{self, RecordFile};
+use crate::record_file::{self, Placement, RecordFile};
 use crate::session::{self, Session};
-use crate::{clock, inputs, interrupt};
+use crate::{clock, interrupt};
 
 /// Users at once.
 const LEVEL: u32 = 20;
@@ -30,6 +33,8 @@ const LEVEL: u32 = 20;
 const REQUESTS: u64 = 400;
 const PAIRS: u32 = 10;
 const PAIRS_QUICK: u32 = 7;
+/// The service that is measured, a program of its own.
+const REFERENCE: &str = "unstall-reference";
 /// The report's file name.
 const REPORT: &str = "report.html";
 /// The ledger's file name.
@@ -47,7 +52,7 @@ struct Replay {
 }
 
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let reference = reference_service::find()?;
+    let reference = find_program(REFERENCE)?;
     let plan = MigrationPlan::shipped();
     let id = clock::new_id();
     let steps = resolve_steps(&plan, &arguments.steps)?;
@@ -160,23 +165,19 @@ fn open(
     replay: Replay,
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
-    let design = Design {
-        pairs: if arguments.quick { PAIRS_QUICK } else { PAIRS },
-        levels: vec![LEVEL],
-        alpha: Policy::default().alpha,
-        seed: opening::seed(arguments.seed),
-        requests: REQUESTS,
-    };
-    let turns = session::turns(&design)?;
+    let seed = opening::seed(arguments.seed);
+    let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
+    let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
+    let turns = session::turns(&design, Amount::PerEndpoint(REQUESTS));
     let (warmup_per_user, warmup_ms_min) = opening::warmup(None);
     let load = Load {
         model: "closed".to_owned(),
-        levels: design.levels,
-        requests_per_endpoint: design.requests,
+        levels: design.levels().to_vec(),
+        requests_per_endpoint: REQUESTS,
         warmup_per_user,
         warmup_ms_min,
-        pairs: design.pairs,
-        seed: design.seed,
+        pairs: design.pairs(),
+        seed,
         state_reset: servers.state_reset().to_owned(),
         store_round_trip_us: Some(servers.round_trip_us()),
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
@@ -202,7 +203,13 @@ fn open(
     }
     .record();
     servers.set_versions(replay.before, replay.after);
-    Ok(Session { plan: replay.scenario, record, file: replay.file, turns })
+    Ok(Session {
+        plan: replay.scenario,
+        record,
+        file: replay.file,
+        turns,
+        guard: opening::guard()?,
+    })
 }
 
 fn identity(step: &Step) -> StepIdentity {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unstall_reports::{annotations, junit, markdown};
-use unstall_results::compare::Policy;
+use unstall_results::policy::Policy;
 
 use crate::arguments::GateArguments;
 use crate::console::{Console, Outcome};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use unstall_reports::html;
-use unstall_results::compare::Policy;
+use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::ReportArguments;

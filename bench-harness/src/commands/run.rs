@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::block::Service;
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_results::comparison::Verdict;
 use unstall_results::record::{Arm, Load};
-use unstall_results::compare::Policy;
+use unstall_results::policy::Policy;
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
@@ -16,7 +15,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
-use crate::session::{Session, Stage, Turn};
+use crate::session::{Prepared, Session, Stage, Turn};
 use crate::{clock, inputs, interrupt};
 
 /// Requests per endpoint and level that a bare `run` makes: enough to judge a p95.
@@ -40,18 +39,18 @@ fn amount(arguments: &RunArguments, level: u32) -> Amount {
 struct Running(Target);
 
 impl Stage for Running {
-    fn prepare(&mut self, _turn: &Turn) -> anyhow::Result<Service> {
-        Ok(Service::Url(self.0.clone()))
+    fn prepare(&mut self, _turn: &Turn) -> anyhow::Result<Prepared> {
+        Ok(Prepared::Running(self.0.clone()))
     }
 }
 
-pub(crate) fn execute(arguments: RunArguments, console: &Console) -> anyhow::Result<Outcome> {
+pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Result<Outcome> {
     let target = Target::parse(&arguments.target)?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let sessions = plans
         .into_iter()
-        .map(|plan| open(&arguments, &target, plan))
+        .map(|plan| open(arguments, &target, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
@@ -120,7 +119,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         colocated: opening::is_local(target),
     }
     .record();
-    Ok(Session { plan, record, file, turns })
+    Ok(Session { plan, record, file, turns, guard: opening::guard()? })
 }
 
 fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {

@@ -1,7 +1,7 @@
 //! `unstall scenarios …`: what there is to send, and whether a file is right.
 
-use anyhow::bail;
-use unstall_scenarios::{Inputs, catalogue};
+use anyhow::Context;
+use unstall_scenarios::{Inputs, catalogue, schema};
 
 use crate::arguments::{ScenariosCommand, SchemaOf};
 use crate::console::Outcome;
@@ -10,40 +10,30 @@ use crate::inputs;
 
 pub(crate) fn execute(command: ScenariosCommand) -> anyhow::Result<Outcome> {
     match command {
-        ScenariosCommand::List => Ok(list()),
-        ScenariosCommand::Show { scenario } => show(&scenario),
+        ScenariosCommand::List => list(),
+        ScenariosCommand::Show { scenario } => Ok(text(catalogue::text(&scenario)?)),
         ScenariosCommand::Check { files, variables } => check(&files, inputs::gather(variables)),
         ScenariosCommand::Schema { of } => Ok(text(match of {
-            SchemaOf::Scenario => unstall_scenarios::schema::scenario(),
-            SchemaOf::Migration => unstall_scenarios::schema::migration(),
+            SchemaOf::Scenario => pretty(&schema::scenario())?,
+            SchemaOf::Migration => pretty(&schema::migration())?,
             SchemaOf::Result => document::schema()?,
         })),
     }
 }
 
-fn list() -> Outcome {
-    let scenarios: Vec<ScenarioDocument> = catalogue::list()
-        .into_iter()
-        .map(|entry| ScenarioDocument {
-            name: entry.name,
-            describe: entry.describe,
-            endpoints: entry.endpoints,
-        })
-        .collect();
-    described(scenarios)
-}
-
-fn show(name: &str) -> anyhow::Result<Outcome> {
-    match catalogue::get(name) {
-        Some(file) => Ok(text(file.to_owned())),
-        None => bail!("{}", catalogue::unknown(name)),
-    }
+fn list() -> anyhow::Result<Outcome> {
+    let entries = catalogue::list()?.into_iter().map(|entry| ScenarioDocument {
+        name: entry.name,
+        describe: entry.describe,
+        endpoints: entry.endpoints,
+    });
+    Ok(described(entries.collect()))
 }
 
 fn check(files: &[String], inputs: Inputs) -> anyhow::Result<Outcome> {
     let mut scenarios = Vec::new();
     for file in files {
-        let plan = unstall_scenarios::open(file, &inputs)?;
+        let plan = catalogue::open(file, &inputs)?;
         scenarios.push(ScenarioDocument {
             endpoints: plan.endpoints().map(ToOwned::to_owned).collect(),
             name: plan.name,
@@ -69,4 +59,9 @@ fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
 fn text(text: String) -> Outcome {
     let content = Content { text: Some(text.clone()), ..Content::default() };
     Outcome { verdict: None, text, content }
+}
+
+fn pretty(schema: &serde_json::Value) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(schema).context("the schema could not be written")?;
+    Ok(text + "\n")
 }

@@ -1,0 +1,99 @@
+//! The built program as a user has it, and what every test asks of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What one call left.
+#[derive(Debug)]
+pub struct Call {
+    /// Exit code; `None` after a signal.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Call {
+    pub fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+
+    /// The document on stdout, checked against the shipped schema and the exit code.
+    #[track_caller]
+    pub fn document(&self) -> Value {
+        let document: Value = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("stdout is no JSON document ({error}): {self:#?}"));
+        check_schema(&document);
+        assert_eq!(document["exit_code"].as_i64(), self.code.map(i64::from), "{self:#?}");
+        document
+    }
+
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub fn assert_stderr(&self, words: &[&str]) -> &Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "no {word:?} in {self:#?}");
+        }
+        self
+    }
+}
+
+#[track_caller]
+fn check_schema(document: &Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/result.schema.json");
+    let schema: Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the shipped schema"))
+            .expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    let mistakes: Vec<String> = validator
+        .iter_errors(document)
+        .map(|mistake| format!("{} at {}", mistake, mistake.instance_path()))
+        .collect();
+    assert!(mistakes.is_empty(), "{mistakes:#?} in {document:#}");
+}
+
+/// `unstall` in a folder, with no colour and an environment that no test depends on.
+pub fn unstall(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
+    command
+        .current_dir(folder)
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs `unstall` to its end.
+pub fn call<const N: usize>(folder: &Path, arguments: [&str; N]) -> Call {
+    Call::of(unstall(folder).args(arguments).output().expect("unstall starts"))
+}
+
+/// The example service that cargo builds beside the tests.
+pub fn tiny_service() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_unstall")).parent().expect("a folder");
+    let path = beside.join("examples/tiny_service");
+    assert!(path.is_file(), "{} is missing; run `cargo test` without --test", path.display());
+    path
+}
+
+/// A scenario of one GET that a test writes into its folder.
+pub fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
+    let file = folder.join(format!("{name}.toml"));
+    let text = format!(
+        "name = \"{name}\"\ndescribe = \"One GET\"\n\n[[request]]\nname = \"GET it\"\n\
+         method = \"GET\"\npath = \"{path}\"\ntimeout = \"2s\"\n[request.expect]\nstatus = 200\n"
+    );
+    std::fs::write(&file, text).expect("the folder can be written");
+    file
+}

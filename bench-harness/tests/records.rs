@@ -1,0 +1,133 @@
+//! Judging stored records: verdicts, exit codes, files for pipelines, and malformed input.
+
+mod program;
+
+use std::path::Path;
+
+use program::{Call, call, unstall};
+use unstall_results::record::RunRecord;
+use unstall_results::store;
+use unstall_results::synthetic::{EndpointSpec, record};
+
+fn endpoint(ratio: f64) -> EndpointSpec {
+    EndpointSpec {
+        name: "GET usage".to_owned(),
+        p50_ms: 20.0,
+        spread: 0.4,
+        before_blocked: 200.0,
+        ratio,
+    }
+}
+
+fn write(folder: &Path, name: &str, record: &RunRecord) {
+    store::write(&folder.join(name), record).expect("a record is written");
+}
+
+#[test]
+fn each_verdict_has_its_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    write(folder.path(), "worse.json", &record(2, 10, 400, &[endpoint(1.6)]));
+    let mut invalid = record(3, 10, 400, &[endpoint(0.4)]);
+    for block in invalid.blocks.iter_mut().take(2) {
+        block.validity.ok = false;
+        block.validity.reasons = vec!["the generator was late".to_owned()];
+    }
+    write(folder.path(), "invalid.json", &invalid);
+    for command in ["compare", "gate"] {
+        for (file, code, verdict) in
+            [("better", 0, "pass"), ("worse", 1, "regression"), ("invalid", 3, "invalid")]
+        {
+            let name = format!("{file}.json");
+            let call = call(folder.path(), [command, &name, "--json"]);
+            call.assert_code(code);
+            let document = call.document();
+            assert_eq!(document["verdict"], verdict, "{command} {name}");
+            assert_eq!(document["comparisons"].as_array().map(Vec::len), Some(1));
+        }
+        // Invalid before regression before pass.
+        call(folder.path(), [command, "better.json", "worse.json"]).assert_code(1);
+        call(folder.path(), [command, "worse.json", "invalid.json"]).assert_code(3);
+    }
+}
+
+#[test]
+fn the_gate_writes_what_pipelines_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "worse.json", &record(2, 10, 400, &[endpoint(1.6)]));
+    let summary = folder.path().join("summary.md");
+    let output = unstall(folder.path())
+        .args(["gate", "worse.json", "--junit", "g.xml", "--markdown", "g.md", "--github"])
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .expect("starts");
+    let call = Call::of(output);
+    call.assert_code(1);
+    assert!(call.stdout.contains("\n::error"), "{}", call.stdout);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+    assert!(read("g.xml").contains("<testsuite"), "{}", read("g.xml"));
+    assert!(read("g.md").contains("GET usage"));
+    assert_eq!(read("summary.md"), read("g.md"));
+}
+
+#[test]
+fn a_policy_is_read_with_its_mistakes_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    std::fs::write(folder.path().join("p.toml"), "alpha = 0.05\nalhpa = 0.01\n").expect("written");
+    let refused = call(folder.path(), ["gate", "better.json", "--policy", "p.toml"]);
+    refused.assert_code(2).assert_stderr(&["p.toml:2", "alhpa", "alpha"]);
+    call(folder.path(), ["gate", "better.json", "--policy", "none.toml"]).assert_code(2);
+}
+
+#[test]
+fn two_sessions_are_advisory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let both = record(1, 10, 400, &[endpoint(0.4)]);
+    for arm in ["before", "after"] {
+        let mut one = both.clone();
+        one.arms.retain(|name, _| name == arm);
+        one.blocks.retain(|block| block.arm == arm);
+        write(folder.path(), &format!("{arm}.json"), &one);
+    }
+    let call = call(folder.path(), ["compare", "before.json", "after.json", "--json"]);
+    call.assert_code(4);
+    assert_eq!(call.document()["comparisons"][0]["paired"], false);
+    let alone = program::call(folder.path(), ["compare", "before.json"]);
+    alone.assert_code(2).assert_stderr(&["one version", "second record"]);
+}
+
+#[test]
+fn a_report_is_one_file_and_never_replaces_a_record() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    call(folder.path(), ["report", "better.json", "-o", "r.html"]).assert_code(0);
+    let page = std::fs::read_to_string(folder.path().join("r.html")).expect("the report");
+    assert!(page.contains("<!") && page.contains("GET usage"));
+    let same = call(folder.path(), ["report", "better.json", "-o", "./better.json"]);
+    same.assert_code(2).assert_stderr(&["one of the records"]);
+    let nowhere = call(folder.path(), ["report", "better.json", "-o", "no/such/r.html"]);
+    nowhere.assert_code(2).assert_stderr(&["no/such/r.html"]);
+}
+
+#[test]
+fn malformed_records_name_file_line_and_fix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "good.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    let good = std::fs::read_to_string(folder.path().join("good.json")).expect("readable");
+    let cases: [(&str, Vec<u8>); 5] = [
+        ("empty", Vec::new()),
+        ("cut", good.as_bytes()[..good.len() / 2].to_vec()),
+        ("binary", vec![0xff, 0xfe, 0x00]),
+        ("other", b"{\"schema\":{\"name\":\"something.else\",\"major\":1,\"minor\":0}}".to_vec()),
+        ("later", good.replacen("\"major\": 1", "\"major\": 99", 1).into_bytes()),
+    ];
+    for (name, bytes) in cases {
+        let file = format!("{name}.json");
+        std::fs::write(folder.path().join(&file), bytes).expect("writable");
+        for command in ["compare", "gate", "report"] {
+            let call = call(folder.path(), [command, &file]);
+            call.assert_code(2).assert_stderr(&[&file]);
+        }
+    }
+}
