@@ -6,7 +6,12 @@
 //! [`ExactDelay`] and [`FaultyServer`] are servers whose right answers are known beforehand.
 
 mod delay_proxy;
+mod exact_delay;
+mod fault;
+mod faulty;
 mod guard;
+mod http_message;
+mod peer;
 mod postgres;
 mod programs;
 mod proxy_loop;
@@ -16,5 +21,7 @@ mod server_url;
 mod testbed;
 
 pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};
+pub use exact_delay::{ExactDelay, RouteTruth};
+pub use faulty::{Behaviour, FaultyCounts, FaultyServer};
 pub use guard::{Guard, GuardedCommand, StopSignal};
 pub use testbed::{Options, Testbed, TestbedError};
