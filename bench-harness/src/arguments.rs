@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::console::{to_stderr, to_stdout};
+use crate::console::to_stderr;
 use crate::document::Document;
 use crate::exit::ExitStatus;
 

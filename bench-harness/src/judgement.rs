@@ -13,7 +13,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
-use crate::clock;
+use crate::identity;
 use crate::console::{Console, Outcome};
 use crate::document::{ComparisonDocument, Content, RunDocument};
 use crate::session::Ended;
@@ -93,7 +93,7 @@ impl Judgement {
     pub(crate) fn report<'a>(&'a self, title: &str, command: &str) -> Report<'a> {
         Report {
             title: title.to_owned(),
-            generated_utc: clock::utc_now(),
+            generated_utc: identity::utc_now(),
             command: command.to_owned(),
             entries: self
                 .entries

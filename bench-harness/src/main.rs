@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 mod arguments;
 mod before_block;
-mod clock;
 mod commands;
 mod console;
 mod document;
 mod exit;
+mod identity;
 mod inputs;
 mod interrupt;
 mod judgement;

@@ -42,7 +42,7 @@ impl Opening<'_> {
             },
             id: self.id,
             label: self.label,
-            created_utc: crate::clock::utc_now(),
+            created_utc: crate::identity::utc_now(),
             harness: Harness {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
@@ -106,11 +106,6 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
 pub(crate) fn is_local(target: &Target) -> bool {
     let by_address = target.literal_address().map(|address| address.ip().is_loopback());
     by_address.unwrap_or_else(|| target.host().eq_ignore_ascii_case("localhost"))
-}
-
-/// A seed that a JSON reader of any language keeps exact.
-pub(crate) fn seed(given: Option<u64>) -> u64 {
-    given.unwrap_or_else(|| rand::random::<u32>().into())
 }
 
 /// What ends the services of a session, however this process ends.

@@ -18,7 +18,7 @@ use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
 use crate::session::{self, Prepared, Session, Stage, Turn};
-use crate::{clock, inputs, interrupt};
+use crate::{identity, inputs, interrupt};
 
 /// One side of the comparison.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ fn open(
     plan: Arc<Plan>,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let seed = opening::seed(arguments.seed);
+    let seed = identity::seed(arguments.seed);
     let design = Design::new(
         arguments.pairs,
         arguments.concurrency.clone(),
@@ -138,7 +138,7 @@ fn open(
         arguments.requests,
     )?;
     let turns = session::turns(&design, Amount::PerEndpoint(arguments.requests));
-    let id = clock::new_id();
+    let id = identity::new_id();
     let placement = Placement {
         out: common.out.as_deref(),
         several: common.scenarios.len() > 1,

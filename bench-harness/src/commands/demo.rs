@@ -2,7 +2,7 @@
 //! replayed as interleaved blocks, judged, and written down as one HTML report.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -10,6 +10,7 @@ use unstall_bench_harness::engine::Amount;
 use unstall_bench_harness::process_group::find_program;
 use unstall_reports::markdown;
 use unstall_results::policy::Policy;
+use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
 use unstall_results::record::{Arm, Load, StepIdentity};
 use unstall_scenarios::migration::{MigrationPlan, Step};
@@ -25,7 +26,7 @@ use crate::opening::{self, Opening};
 use crate::private_servers::PrivateServers;
 use crate::record_file::{self, Placement, RecordFile};
 use crate::session::{self, Session};
-use crate::{clock, interrupt};
+use crate::{identity, interrupt};
 
 /// Users at once.
 const LEVEL: u32 = 20;
@@ -54,7 +55,7 @@ struct Replay {
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
     let reference = find_program(REFERENCE)?;
     let plan = MigrationPlan::shipped();
-    let id = clock::new_id();
+    let id = identity::new_id();
     let steps = resolve_steps(&plan, &arguments.steps)?;
     record_file::create_folder(&arguments.out)?;
     record_file::check_writable(&arguments.out)?;
@@ -79,7 +80,7 @@ pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::R
     }
     drop(servers);
     if arguments.quick {
-        judgement.notes.push(quick_note());
+        judgement.notes.push(quick_note(&judgement));
     }
     finish(arguments, console, &judgement, files)
 }
@@ -144,7 +145,7 @@ fn resolve(
         );
     }
     let plans = opening::plans(std::slice::from_ref(scenario), &Inputs::default())?;
-    let id = clock::new_id();
+    let id = identity::new_id();
     let path = arguments.out.join(record_name(step));
     let placement = Placement { out: Some(&path), several: false, force: false };
     let file = RecordFile::choose(placement, scenario, &id)?;
@@ -165,7 +166,7 @@ fn open(
     replay: Replay,
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
-    let seed = opening::seed(arguments.seed);
+    let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
     let turns = session::turns(&design, Amount::PerEndpoint(REQUESTS));
@@ -244,6 +245,25 @@ fn keep_aside(folder: &Path, steps: &[Step], id: &str) -> anyhow::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// What so short a run can't see, in numbers of its own.
+fn quick_note(judgement: &Judgement) -> String {
+    let detectable = judgement
+        .entries
+        .iter()
+        .filter_map(|entry| entry.comparison.as_ref())
+        .flat_map(|comparison| &comparison.cells)
+        .filter(|cell| cell.judged && cell.metric == Metric::ResponseP95)
+        .filter_map(|cell| cell.change.as_ref()?.minimum_detectable)
+        .reduce(f64::max);
+    let smallest = detectable.map_or_else(String::new, |ratio| {
+        format!(", and a p95 that gets worse by less than about {:.0} %", (ratio - 1.0) * 100.0)
+    });
+    format!(
+        "--quick made {PAIRS_QUICK} pairs of {REQUESTS} requests per endpoint. It does not see \
+         p99{smallest}; run the demo without --quick for {PAIRS} pairs"
+    )
 }
 
 /// Steps whose scenario this version has.

@@ -16,7 +16,7 @@ use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
 use crate::session::{Prepared, Session, Stage, Turn};
-use crate::{clock, inputs, interrupt};
+use crate::{identity, inputs, interrupt};
 
 /// Requests per endpoint and level that a bare `run` makes: enough to judge a p95.
 const REQUESTS_DEFAULT: u64 = 400;
@@ -75,7 +75,7 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
 /// Everything that is decided before the first request.
 fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let id = clock::new_id();
+    let id = identity::new_id();
     let placement = Placement {
         out: common.out.as_deref(),
         several: common.scenarios.len() > 1,
@@ -103,7 +103,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         warmup_per_user,
         warmup_ms_min,
         pairs: 0,
-        seed: opening::seed(None),
+        seed: identity::seed(None),
         state_reset: "none".to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
