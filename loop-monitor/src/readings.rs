@@ -1,0 +1,186 @@
+//! What the kernel knows about the calling thread, read without `unsafe` and as seldom as possible.
+//!
+//! Three sources: `getrusage(RUSAGE_THREAD)` for switches and major faults, the thread's CPU clock,
+//! and `run_delay`, the second field of `/proc/thread-self/schedstat`: nanoseconds spent runnable
+//! but waiting for a core (Documentation/scheduler/sched-stats.rst). The last costs most, and can
+//! only change when the thread was switched out, so it is read again only when the count of
+//! switches has moved.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::ClockId;
+
+/// State of a thread at one moment; differences of two make an interval.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Monotonic wall clock.
+    pub(crate) wall: Instant,
+    /// CPU time the thread has used.
+    pub(crate) cpu_ns: u64,
+    /// Time the thread waited for a core.
+    pub(crate) run_delay_ns: u64,
+    /// Times the thread gave up its core by itself.
+    pub(crate) sleeps: i64,
+    /// Pages it had to wait for.
+    pub(crate) major_faults: i64,
+}
+
+/// Reads the calling thread. Belongs to one thread for good, since its file does.
+#[derive(Debug)]
+pub(crate) struct ThreadReader {
+    schedstat: Option<File>,
+    run_delay_ns: u64,
+    /// All switches at the time `run_delay_ns` was read.
+    run_delay_switches: Option<i64>,
+    usage: ThreadUsage,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct ThreadUsage {
+    sleeps: i64,
+    preemptions: i64,
+    major_faults: i64,
+}
+
+impl ThreadReader {
+    /// For the calling thread.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a file of procfs, in memory, opened once per thread"
+    )]
+    pub(crate) fn for_this_thread() -> Self {
+        Self {
+            // Absent in some sandboxes; then run_delay stays 0, which `kernel_canary` has told.
+            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            run_delay_ns: 0,
+            run_delay_switches: None,
+            usage: ThreadUsage::default(),
+        }
+    }
+
+    /// Whether the wait for a core can be told from blocking here.
+    pub(crate) fn knows_run_delay(&self) -> bool {
+        self.schedstat.as_ref().and_then(read_run_delay).is_some()
+    }
+
+    /// A reading to begin an interval with: the wall clock last, so that what reading costs stays outside.
+    pub(crate) fn opening(&mut self) -> Reading {
+        self.read_usage();
+        let cpu_ns = thread_cpu_ns();
+        self.reading(Instant::now(), cpu_ns)
+    }
+
+    /// A reading to end an interval with, whose wall clock was read at `wall`, just now.
+    pub(crate) fn closing(&mut self, wall: Instant) -> Reading {
+        let cpu_ns = thread_cpu_ns();
+        self.read_usage();
+        self.reading(wall, cpu_ns)
+    }
+
+    fn reading(&self, wall: Instant, cpu_ns: u64) -> Reading {
+        Reading {
+            wall,
+            cpu_ns,
+            run_delay_ns: self.run_delay_ns,
+            sleeps: self.usage.sleeps,
+            major_faults: self.usage.major_faults,
+        }
+    }
+
+    fn read_usage(&mut self) {
+        // getrusage has no way to fail for the calling thread; were there one, the counts of
+        // before stand and the interval looks clean, which is the side to err on.
+        if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
+            self.usage = ThreadUsage {
+                sleeps: usage.voluntary_context_switches(),
+                preemptions: usage.involuntary_context_switches(),
+                major_faults: usage.major_page_faults(),
+            };
+        }
+        let switches = self.usage.sleeps + self.usage.preemptions;
+        if self.run_delay_switches != Some(switches) {
+            if let Some(run_delay_ns) = self.schedstat.as_ref().and_then(read_run_delay) {
+                self.run_delay_ns = run_delay_ns;
+            }
+            self.run_delay_switches = Some(switches);
+        }
+    }
+}
+
+fn read_run_delay(schedstat: &File) -> Option<u64> {
+    let mut text = [0u8; 96];
+    let length = schedstat.read_at(&mut text, 0).ok()?;
+    parse_run_delay(&text[..length])
+}
+
+/// Second of three numbers.
+fn parse_run_delay(schedstat: &[u8]) -> Option<u64> {
+    let mut fields = schedstat.split(u8::is_ascii_whitespace);
+    let field = fields.nth(1)?;
+    if field.is_empty() {
+        return None;
+    }
+    field.iter().try_fold(0u64, |value, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+fn thread_cpu_ns() -> u64 {
+    // The clock exists on every Linux; a refusal would make CPU time look like 0 and only in an
+    // interval with a sleep or a fault.
+    ClockId::CLOCK_THREAD_CPUTIME_ID
+        .now()
+        .map_or(0, nanoseconds)
+}
+
+/// The system's monotonic clock, the same for all processes of the machine.
+pub(crate) fn monotonic_ns() -> u64 {
+    ClockId::CLOCK_MONOTONIC.now().map_or(0, nanoseconds)
+}
+
+fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
+    seconds * 1_000_000_000 + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_delay_is_the_second_field() {
+        assert_eq!(parse_run_delay(b"123456 789 42\n"), Some(789));
+        assert_eq!(parse_run_delay(b"0 0 1\n"), Some(0));
+    }
+
+    #[test]
+    fn rubbish_is_no_run_delay() {
+        for rubbish in [
+            &b""[..],
+            b"12",
+            b"12  3",
+            b"1 x 2",
+            b"1 -2 3",
+            b"1 99999999999999999999999 3",
+        ] {
+            assert_eq!(parse_run_delay(rubbish), None, "{rubbish:?}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the sleep is what is read")]
+    fn a_sleep_shows_in_the_counts_and_not_in_the_cpu_clock() {
+        let mut reader = ThreadReader::for_this_thread();
+        let before = reader.opening();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let after = reader.closing(Instant::now());
+        assert!(after.sleeps > before.sleeps);
+        let wall_ns = (after.wall - before.wall).as_nanos();
+        assert!(u128::from(after.cpu_ns - before.cpu_ns) < wall_ns);
+    }
+}
