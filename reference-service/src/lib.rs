@@ -1,1 +1,22 @@
-//! reference-service
+//! The service that Unstall measures: the routes of an agent backend whose event loop is
+//! migrated from blocking to async stores, one step at a time.
+//!
+//! A step's stores exist in two variants behind one trait: `blocking` calls synchronous
+//! clients straight from the async handler, as the service did before its migration, and
+//! `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the same code.
+
+pub mod agent;
+pub mod conversation;
+pub mod identity;
+pub mod migrations;
+pub mod refusal;
+pub mod request_id;
+pub mod routes;
+pub mod seed;
+pub mod server;
+pub mod steps;
+pub mod stores;
+pub mod tunnel;
+pub mod usage;
+pub mod validation;
+pub mod variants;
