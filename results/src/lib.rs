@@ -6,10 +6,14 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod comparison;
+pub mod error_adjusted;
 mod hdr_wire;
 pub mod histogram;
+pub mod hodges_lehmann;
 mod json_position;
+pub mod order_statistics;
 pub mod record;
+pub mod signflip;
 pub mod store;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
