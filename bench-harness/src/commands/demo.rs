@@ -13,7 +13,9 @@ use unstall_results::policy::Policy;
 use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
 use unstall_results::record::{Arm, Load, StepIdentity};
-use unstall_scenarios::migration::{MigrationPlan, Step};
+use unstall_scenarios::migration::{
+    Criteria, ErrorCriterion, FallCriterion, LatencyCriterion, MigrationPlan, Step,
+};
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 
@@ -54,7 +56,7 @@ struct Replay {
 
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
     let reference = find_program(REFERENCE)?;
-    let plan = MigrationPlan::shipped();
+    let plan = MigrationPlan::shipped()?;
     let id = identity::new_id();
     let steps = resolve_steps(&plan, &arguments.steps)?;
     record_file::create_folder(&arguments.out)?;
@@ -118,8 +120,7 @@ fn finish(
 fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<Step>> {
     for id in wanted {
         if plan.step(id).is_none() {
-            let known: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
-            bail!("the plan has no step `{id}`; it has {}", known.join(", "));
+            bail!("{}; the demo replays {}", plan.unknown_step(id), replayable(plan).join(", "));
         }
     }
     Ok(plan.steps.iter().filter(|step| wanted.contains(&step.id)).cloned().collect())
@@ -218,11 +219,34 @@ fn identity(step: &Step) -> StepIdentity {
         id: step.id.clone(),
         title: step.title.clone(),
         branch: step.branch.clone(),
-        risk: step.risk.clone(),
+        risk: step.risk.as_str().to_owned(),
         impact: step.impact.clone(),
         endpoints: step.endpoints.clone(),
-        criteria: step.criteria.clone(),
+        criteria: criteria(step.criteria),
     }
+}
+
+/// The criteria in the record's words, which are those of the plan's file.
+fn criteria(criteria: Criteria) -> BTreeMap<String, String> {
+    let fall = |criterion| match criterion {
+        FallCriterion::Down => "down",
+        FallCriterion::DownOrFlat => "down-or-flat",
+    };
+    let p95 = criteria.p95.map(|criterion| match criterion {
+        LatencyCriterion::Better => "better",
+        LatencyCriterion::BetterOrFlat => "better-or-flat",
+    });
+    let errors = criteria.errors.map(|criterion| match criterion {
+        ErrorCriterion::NoneNew => "none-new",
+    });
+    let named = [
+        ("p95", p95),
+        ("errors", errors),
+        ("blocked", criteria.blocked.map(fall)),
+        ("threads", criteria.threads.map(fall)),
+    ];
+    let given = named.into_iter().filter_map(|(name, expected)| Some((name, expected?)));
+    given.map(|(name, expected)| (name.to_owned(), expected.to_owned())).collect()
 }
 
 fn record_name(step: &Step) -> String {
