@@ -1,1 +1,16 @@
-//! bench-harness
+//! The load engine and everything that measures one block of load.
+//!
+//! It is a library so that the command, the tests and other programs drive the
+//! same code. Data flows one way: a scenario's plan goes into [`engine`], what
+//! it saw is joined by [`block`] with the service's own counters
+//! ([`process_group`], [`monitor_client`]) and the machine's ([`machine`]), and
+//! leaves as a [`unstall_results::record::Block`]. Nothing here judges.
+
+pub mod block;
+pub mod command_line;
+pub mod control;
+pub mod engine;
+pub mod machine;
+pub mod monitor_client;
+pub mod process_group;
+pub mod process_sample;

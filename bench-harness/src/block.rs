@@ -1,0 +1,249 @@
+//! One block: warm up, look at the service, load it, look again, and write down what was seen.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use unstall_results::record::{Block, BlockValidity, LocalFault, MonitorDelta, ProcessUse};
+use unstall_scenarios::plan::Plan;
+
+use crate::engine::{
+    BlockMeasurement, BlockSpec, Ended, EngineError, ErrorExample, Progress, Stop, Target,
+    WarmBlock,
+};
+use crate::machine::CpuTimes;
+use crate::monitor_client::{Difference, Edge, MonitorClient, MonitorError, difference};
+use crate::process_group::ServiceProcess;
+
+/// Beyond this the first requests of a closed block did not start together.
+pub const GENERATOR_LAG_P99_MAX: Duration = Duration::from_millis(5);
+/// Beyond this the machine was not ours.
+pub const STEAL_SHARE_MAX: f64 = 0.05;
+
+/// Where a block stands in its measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// Arm that is measured.
+    pub arm: String,
+    /// Pair, from 0.
+    pub pair: u32,
+    /// 0 or 1: first or second within its pair.
+    pub position: u32,
+}
+
+/// The service under load.
+#[derive(Debug, Clone, Copy)]
+pub enum Service<'a> {
+    /// One that runs already.
+    Running(&'a Target),
+    /// One that was started for this block: its resources are counted too.
+    Started(&'a ServiceProcess),
+}
+
+impl Service<'_> {
+    /// Where it listens.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Running(target) => target,
+            Self::Started(process) => process.target(),
+        }
+    }
+}
+
+/// A measured block with what belongs to no record.
+#[derive(Debug, Clone)]
+pub struct MeasuredBlock {
+    /// For the record.
+    pub block: Block,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What errors looked like.
+    pub examples: Vec<ErrorExample>,
+    /// What a person should know, with what to do about it.
+    pub warnings: Vec<String>,
+}
+
+/// Why a block could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BlockError {
+    /// The engine could not drive it.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The service's monitor can't be understood.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
+    /// The kernel's counters can't be read.
+    #[error("the service's processes can't be watched: {0}")]
+    Process(#[source] io::Error),
+}
+
+/// Measures one block. Blocks the calling thread until its end.
+///
+/// # Errors
+/// [`BlockError`] if nothing could be measured; whatever the service does, also to
+/// die, is in the block.
+pub fn measure(
+    plan: &Arc<Plan>,
+    service: Service<'_>,
+    place: &BlockPlace,
+    spec: &BlockSpec,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> Result<MeasuredBlock, BlockError> {
+    // More looks at the first edge: workers that alternate must be found before they count.
+    const LOOKS_BEFORE: u32 = 3;
+    const LOOKS_AFTER: u32 = 2;
+    let monitor = MonitorClient::new(service.target())?;
+    let warm = WarmBlock::prepare(plan, service.target(), spec, stop, progress)?;
+    let before = monitor.edge(LOOKS_BEFORE)?;
+    let sampler = match service {
+        Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
+        Service::Running(_) => None,
+    };
+    let cpu_before = CpuTimes::now();
+    let measurement = warm.measure()?;
+    let cpu_after = CpuTimes::now();
+    let process = sampler
+        .map(|sampler| sampler.end().map_err(BlockError::Process))
+        .transpose()?;
+    let after = monitor.edge(LOOKS_AFTER)?;
+    let surroundings = Surroundings {
+        process_start_id: start_id(before.as_ref(), service),
+        process,
+        steal_share: cpu_after
+            .zip(cpu_before)
+            .and_then(|(after, before)| after.steal_share_since(&before)),
+        before,
+        after,
+    };
+    Ok(assemble(plan, place, spec, measurement, surroundings))
+}
+
+/// What was seen beside the load.
+struct Surroundings {
+    process_start_id: Option<String>,
+    process: Option<ProcessUse>,
+    steal_share: Option<f64>,
+    before: Option<Edge>,
+    after: Option<Edge>,
+}
+
+/// The monitor's own id where there is one: it is the process that answered.
+fn start_id(edge: Option<&Edge>, service: Service<'_>) -> Option<String> {
+    match (edge, service) {
+        (Some(edge), _) => Some(edge.snapshot.start_id.clone()),
+        (None, Service::Started(process)) => Some(process.start_id().to_owned()),
+        (None, Service::Running(_)) => None,
+    }
+}
+
+fn assemble(
+    plan: &Plan,
+    place: &BlockPlace,
+    spec: &BlockSpec,
+    measurement: BlockMeasurement,
+    surroundings: Surroundings,
+) -> MeasuredBlock {
+    let (monitor, mut warnings) = monitor_delta(plan, &surroundings);
+    if measurement.ended == Ended::ServiceGone {
+        warnings.push(format!(
+            "the service gave no answer at all for {} s and was given up after {} requests: \
+             see its log; the block holds what came before",
+            spec.patience.as_secs_f64(),
+            measurement.offered,
+        ));
+    }
+    let validity = validity(&measurement, surroundings.steal_share, &warnings);
+    let block = Block {
+        arm: place.arm.clone(),
+        pair: place.pair,
+        position: place.position,
+        level: spec.level,
+        process_start_id: surroundings.process_start_id,
+        started_utc: measurement.started_utc,
+        started_mono_ns: measurement.started_mono_ns,
+        wall_ns: u64::try_from(measurement.wall.as_nanos()).unwrap_or(u64::MAX),
+        offered: measurement.offered,
+        sent: measurement.sent,
+        completed: measurement.completed,
+        errors: measurement.errors,
+        local_faults: measurement.local_faults,
+        generator_lag: measurement.generator_lag,
+        endpoints: measurement.endpoints,
+        series: measurement.series,
+        monitor,
+        process: surroundings.process,
+        generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
+        steal_share: surroundings.steal_share,
+        validity,
+    };
+    MeasuredBlock {
+        block,
+        ended: measurement.ended,
+        examples: measurement.examples,
+        warnings,
+    }
+}
+
+/// The monitor's difference, and what to tell when there is none to be had.
+fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
+    let (Some(before), after) = (&surroundings.before, &surroundings.after) else {
+        return (None, Vec::new());
+    };
+    let warning = match after.as_ref().map(|after| difference(before, after, plan)) {
+        Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),
+        Some(Difference::Restarted) => {
+            "the service restarted during the block: see its log; the loop monitor's \
+             counters of this block are left out"
+        }
+        Some(Difference::SeveralWorkers) => {
+            "several processes answer behind one port, so the loop monitor's counters can't be \
+             told apart and are left out: run the service with one worker"
+        }
+        None => {
+            "the loop monitor answered before the block and not after it: see the service's \
+             log; its counters of this block are left out"
+        }
+    };
+    (None, vec![warning.to_owned()])
+}
+
+/// Only faults of our own make a block invalid; `notes` about the service are kept beside.
+fn validity(
+    measurement: &BlockMeasurement,
+    steal_share: Option<f64>,
+    notes: &[String],
+) -> BlockValidity {
+    let mut reasons = Vec::new();
+    for (fault, count) in &measurement.local_faults {
+        reasons.push(match fault {
+            LocalFault::NoDescriptors => format!(
+                "{count} requests found no free descriptor on this machine: raise `ulimit -n`"
+            ),
+            LocalFault::NoPorts => format!(
+                "{count} requests found no free port on this machine: let the service keep \
+                 connections alive, or widen net.ipv4.ip_local_port_range"
+            ),
+        });
+    }
+    let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
+    if u128::from(lag_p99_us) > GENERATOR_LAG_P99_MAX.as_micros() {
+        reasons.push(format!(
+            "the load generator let its requests go late (p99 {:.1} ms, at most {} ms): \
+             free some CPU on this machine, or use fewer users",
+            lag_p99_us as f64 / 1_000.0,
+            GENERATOR_LAG_P99_MAX.as_millis(),
+        ));
+    }
+    if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
+        reasons.push(format!(
+            "the hypervisor took {:.0} % of the CPU time (at most {:.0} %): \
+             measure on a quieter machine",
+            share * 100.0,
+            STEAL_SHARE_MAX * 100.0,
+        ));
+    }
+    let ok = reasons.is_empty();
+    reasons.extend(notes.iter().cloned());
+    BlockValidity { ok, reasons }
+}

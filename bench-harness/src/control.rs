@@ -1,0 +1,96 @@
+//! Control traffic: readiness and snapshots. Never the measured load.
+//!
+//! Each request has a connection of its own, so that nothing lingers on the
+//! service while it is measured, and no proxy of the environment is asked.
+
+use std::io;
+use std::time::Duration;
+
+/// A small blocking HTTP client.
+#[derive(Debug)]
+pub struct Control {
+    runtime: tokio::runtime::Runtime,
+    client: reqwest::Client,
+}
+
+/// An answer to control traffic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+/// Why control traffic failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The client could not be made.
+    #[error("the control client could not start: {0}")]
+    Start(#[source] io::Error),
+    /// No answer.
+    #[error("GET {url}: {reason}")]
+    NoAnswer {
+        /// What was asked.
+        url: String,
+        /// All causes in a row.
+        reason: String,
+    },
+}
+
+impl Control {
+    /// A client that waits at most `timeout` for each answer.
+    ///
+    /// # Errors
+    /// If no runtime or client can be made.
+    pub fn new(timeout: Duration) -> Result<Self, ControlError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ControlError::Start)?;
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .pool_max_idle_per_host(0)
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(timeout)
+            .build()
+            .map_err(|error| ControlError::Start(io::Error::other(error)))?;
+        Ok(Self { runtime, client })
+    }
+
+    /// Asks for `url`.
+    ///
+    /// # Errors
+    /// If there is no complete answer in time.
+    pub fn get(&self, url: &str) -> Result<Reply, ControlError> {
+        let work = async {
+            let response = self.client.get(url).send().await?;
+            let status = response.status().as_u16();
+            let body = response.bytes().await?.to_vec();
+            Ok(Reply { status, body })
+        };
+        // On a thread of its own, so that it may be called from anywhere.
+        let reply: Result<Reply, reqwest::Error> = std::thread::scope(|threads| {
+            threads
+                .spawn(|| self.runtime.block_on(work))
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        reply.map_err(|error| ControlError::NoAnswer {
+            url: url.to_owned(),
+            reason: all_causes(&error),
+        })
+    }
+}
+
+/// An error and its sources, in a row.
+fn all_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

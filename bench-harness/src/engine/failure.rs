@@ -1,0 +1,119 @@
+//! From an error to its kind: whose fault it was decides how it is counted.
+
+use std::error::Error;
+use std::io;
+
+use nix::errno::Errno;
+use unstall_results::record::{ErrorKind, LocalFault};
+
+/// One request that did not end with a right answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// Whose fault it was, and which.
+    pub(super) cause: Cause,
+    /// For people: what happened, without secrets.
+    pub(super) message: String,
+}
+
+/// Who is to blame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The service or the network.
+    Service(ErrorKind),
+    /// This machine; makes the block invalid.
+    Local(LocalFault),
+}
+
+impl Failure {
+    pub(super) fn service(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            cause: Cause::Service(kind),
+            message: message.into(),
+        }
+    }
+
+    /// An error of `connect` or `socket`.
+    pub(super) fn connecting(error: &io::Error) -> Self {
+        local(error).unwrap_or_else(|| {
+            let kind = match error.kind() {
+                io::ErrorKind::TimedOut => ErrorKind::Timeout,
+                _ => ErrorKind::Connect,
+            };
+            Self::service(kind, format!("no connection: {error}"))
+        })
+    }
+
+    /// An error of the resolver.
+    pub(super) fn resolving(host: &str, error: &io::Error) -> Self {
+        local(error).unwrap_or_else(|| {
+            Self::service(ErrorKind::Dns, format!("`{host}` not resolved: {error}"))
+        })
+    }
+
+    /// An error of the HTTP exchange, after the connection stood.
+    pub(super) fn exchanging(error: &hyper::Error) -> Self {
+        if error.is_parse() {
+            return Self::service(ErrorKind::Protocol, format!("not HTTP: {error}"));
+        }
+        if let Some(io_error) = io_cause(error) {
+            if let Some(failure) = local(io_error) {
+                return failure;
+            }
+            // The decoder of chunked bodies reports rubbish with these kinds.
+            if matches!(
+                io_error.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+            ) {
+                return Self::service(ErrorKind::Protocol, format!("broken body: {io_error}"));
+            }
+            return Self::service(ErrorKind::Reset, format!("connection lost: {io_error}"));
+        }
+        Self::service(ErrorKind::Reset, format!("connection lost: {error}"))
+    }
+}
+
+/// A fault of this machine, if the error is one.
+fn local(error: &io::Error) -> Option<Failure> {
+    let errno = Errno::from_raw(error.raw_os_error()?);
+    let fault = match errno {
+        Errno::EMFILE | Errno::ENFILE => LocalFault::NoDescriptors,
+        Errno::EADDRNOTAVAIL => LocalFault::NoPorts,
+        _ => return None,
+    };
+    Some(Failure {
+        cause: Cause::Local(fault),
+        message: error.to_string(),
+    })
+}
+
+/// The I/O error at the root of a hyper error, if there is one.
+fn io_cause(error: &hyper::Error) -> Option<&io::Error> {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(io_error) = cause.downcast_ref::<io::Error>() {
+            return Some(io_error);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_limits_are_not_the_services_fault() {
+        for (errno, cause) in [
+            (Errno::EMFILE, Cause::Local(LocalFault::NoDescriptors)),
+            (Errno::ENFILE, Cause::Local(LocalFault::NoDescriptors)),
+            (Errno::EADDRNOTAVAIL, Cause::Local(LocalFault::NoPorts)),
+            (Errno::ECONNREFUSED, Cause::Service(ErrorKind::Connect)),
+            (Errno::EHOSTUNREACH, Cause::Service(ErrorKind::Connect)),
+            (Errno::ETIMEDOUT, Cause::Service(ErrorKind::Timeout)),
+        ] {
+            let error = io::Error::from_raw_os_error(errno as i32);
+            assert_eq!(Failure::connecting(&error).cause, cause, "{errno}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! One generator thread: a single-threaded runtime and the users that live on it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use unstall_scenarios::plan::Plan;
+
+use super::liveness::Liveness;
+use super::progress::Progress;
+use super::series::SharedSeries;
+use super::stop::{Stop, Urgency};
+use super::tally::FinishedTally;
+use super::target::Target;
+use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
+use super::{Amount, BlockSpec};
+
+/// What one thread is told.
+pub(super) struct Job {
+    pub(super) plan: Arc<Plan>,
+    pub(super) target: Arc<Target>,
+    pub(super) spec: BlockSpec,
+    pub(super) users: Range<u32>,
+    pub(super) run_values: Values,
+    /// The user's.
+    pub(super) stop: Stop,
+    /// The engine's own, when another part of the block has failed.
+    pub(super) cancel: Stop,
+    pub(super) progress: Arc<Progress>,
+    pub(super) series: Arc<SharedSeries>,
+    pub(super) liveness: Arc<Liveness>,
+    pub(super) go: watch::Receiver<Option<Instant>>,
+}
+
+/// What one thread has seen.
+pub(super) struct Finished {
+    pub(super) tally: FinishedTally,
+    /// CPU of this thread since the barrier.
+    pub(super) cpu: Duration,
+}
+
+/// A single-threaded runtime whose tasks need no `Send`.
+pub(super) fn runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+}
+
+/// Runs the thread's part of the block to its end.
+pub(super) fn run(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {
+    let runtime = runtime()?;
+    runtime.block_on(root(job, events))
+}
+
+async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {
+    let shared = Rc::new(Shared {
+        plan: Arc::clone(&job.plan),
+        target: Arc::clone(&job.target),
+        series: Arc::clone(&job.series),
+        progress: Arc::clone(&job.progress),
+        liveness: Arc::clone(&job.liveness),
+        measured: RefCell::new(None),
+        closing: Cell::new(false),
+        closed: Notify::new(),
+    });
+    let (mut users, watches) = start_users(&job, &shared, &events);
+    // Only the users tell: when they are gone, the listener must learn it.
+    drop(events);
+
+    let begun = tokio::select! {
+        begun = barrier(&job.go) => begun,
+        () = wind_down(&job, None, &shared) => None,
+    };
+    match begun {
+        Some(begun) => {
+            shared.begin(begun);
+            tokio::select! {
+                () = all_ended(&mut users) => {}
+                () = wind_down(&job, Some(begun), &shared) => abort(&users),
+            }
+        }
+        None => abort(&users),
+    }
+    let now = Instant::now();
+    let measured = shared.measured.borrow_mut().take();
+    let Measured {
+        mut tally,
+        cpu_before,
+    } = measured.unwrap_or_else(|| Measured::begin(job.plan.requests.len(), now));
+    for watch in watches {
+        if let Some(request) = watch.in_flight.get() {
+            tally.censored(request.endpoint, request.intended, watch.written.get(), now);
+        }
+    }
+    Ok(Finished {
+        tally: tally.finish(&job.series),
+        cpu: thread_cpu().saturating_sub(cpu_before),
+    })
+}
+
+/// The users' tasks, and what shows their requests in flight.
+fn start_users(
+    job: &Job,
+    shared: &Rc<Shared>,
+    events: &mpsc::Sender<UserEvent>,
+) -> (Vec<JoinHandle<()>>, Vec<Watch>) {
+    job.users
+        .clone()
+        .map(|index| {
+            let watch = Watch::default();
+            let user = User::new(
+                Rc::clone(shared),
+                share(&job.spec, index),
+                job.run_values.clone(),
+                watch.clone(),
+            );
+            let task = tokio::task::spawn_local(user.run(events.clone(), job.go.clone()));
+            (task, watch)
+        })
+        .unzip()
+}
+
+/// The fixed number is shared out evenly; the first users take what is left over.
+fn share(spec: &BlockSpec, user: u32) -> Share {
+    let users = u64::from(spec.level);
+    let rounds = match spec.amount {
+        Amount::PerEndpoint(requests) => {
+            Some(requests / users + u64::from(u64::from(user) < requests % users))
+        }
+        Amount::For(_) => None,
+    };
+    Share {
+        user,
+        users: spec.level,
+        rounds,
+        warmup: spec.warmup,
+        seed: spec.seed,
+    }
+}
+
+async fn barrier(go: &watch::Receiver<Option<Instant>>) -> Option<Instant> {
+    let mut go = go.clone();
+    // An error means that the block was given up before its barrier.
+    go.wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|begun| *begun)
+}
+
+async fn all_ended(users: &mut [JoinHandle<()>]) {
+    for user in users {
+        if let Err(error) = user.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+fn abort(users: &[JoinHandle<()>]) {
+    for user in users {
+        user.abort();
+    }
+}
+
+/// Returns when whatever is in flight is to be dropped.
+async fn wind_down(job: &Job, begun: Option<Instant>, shared: &Shared) {
+    tokio::select! {
+        () = job.stop.reached(Urgency::WindDown) => {}
+        () = job.cancel.reached(Urgency::WindDown) => return shared.close(),
+        () = job.liveness.given_up(), if begun.is_some() => {}
+        () = end_of_time(&job.spec, begun) => {}
+    }
+    shared.close();
+    tokio::select! {
+        () = tokio::time::sleep(job.spec.grace) => {}
+        () = job.stop.reached(Urgency::AtOnce) => {}
+        () = job.cancel.reached(Urgency::WindDown) => {}
+    }
+}
+
+async fn end_of_time(spec: &BlockSpec, begun: Option<Instant>) {
+    match (spec.amount, begun) {
+        (Amount::For(duration), Some(begun)) => {
+            tokio::time::sleep_until((begun + duration).into()).await;
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// User and system time of this thread.
+pub(super) fn thread_cpu() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)
+        .expect("getrusage fails only for a bad argument, and this one is a constant");
+    let spent_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(u64::try_from(spent_us).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn shares_add_up_to_the_number(requests in 1_u64..5_000, level in 1_u32..200) {
+            let spec = BlockSpec {
+                level,
+                amount: Amount::PerEndpoint(requests),
+                ..BlockSpec::default()
+            };
+            let shares: Vec<u64> = (0..level)
+                .map(|user| share(&spec, user).rounds.expect("a number was asked for"))
+                .collect();
+            proptest::prop_assert_eq!(shares.iter().sum::<u64>(), requests);
+            let (least, most) = (shares.iter().min(), shares.iter().max());
+            proptest::prop_assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What one generator thread counts, and how threads are joined.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use unstall_results::histogram::LatencyHistogram;
+use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
+
+use super::exchange::Stamps;
+use super::failure::{Cause, Failure};
+use super::series::{Counts, SharedSeries, ThreadSeries};
+
+/// One example per endpoint and kind, so that a person sees what went wrong.
+pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
+
+/// Counts of one thread; touched by one task at a time, so without any lock.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) offered: u64,
+    pub(super) sent: u64,
+    pub(super) local_faults: BTreeMap<LocalFault, u64>,
+    pub(super) generator_lag: LatencyHistogram,
+    /// In the order of the plan's requests.
+    pub(super) endpoints: Vec<EndpointSamples>,
+    pub(super) last_end: Option<Instant>,
+    pub(super) examples: Examples,
+    series: ThreadSeries,
+}
+
+impl Tally {
+    pub(super) fn new(endpoints: usize, begun: Instant) -> Self {
+        Self {
+            offered: 0,
+            sent: 0,
+            local_faults: BTreeMap::new(),
+            generator_lag: LatencyHistogram::new(),
+            endpoints: vec![EndpointSamples::default(); endpoints],
+            last_end: None,
+            examples: BTreeMap::new(),
+            series: ThreadSeries::new(begun),
+        }
+    }
+
+    /// Counts a request that was let go and has ended.
+    pub(super) fn count(
+        &mut self,
+        endpoint: usize,
+        intended: Instant,
+        stamps: &Stamps,
+        outcome: &Result<u64, Failure>,
+        shared: &SharedSeries,
+    ) {
+        self.offered(intended, stamps.released, stamps.written);
+        self.last_end = self.last_end.max(Some(stamps.ended));
+        let response = stamps.ended.saturating_duration_since(intended);
+        let samples = &mut self.endpoints[endpoint];
+        match outcome {
+            Ok(body_bytes) => {
+                samples.completed += 1;
+                samples.body_bytes += body_bytes;
+                samples.response.record(response);
+                let written = stamps.written.unwrap_or(stamps.released);
+                samples
+                    .service
+                    .record(stamps.ended.saturating_duration_since(written));
+                samples
+                    .queue
+                    .record(stamps.released.saturating_duration_since(intended));
+                self.series.at(stamps.ended).completed += 1;
+                self.series.completed(stamps.ended, response, shared);
+            }
+            Err(failure) => self.failed(endpoint, stamps.ended, response, failure),
+        }
+    }
+
+    /// Counts a request that was in flight when the block was stopped: censored at its age.
+    pub(super) fn censored(
+        &mut self,
+        endpoint: usize,
+        intended: Instant,
+        written: Option<Instant>,
+        now: Instant,
+    ) {
+        // Its release is as good as its intention here: the lag of one request is not worth a stamp.
+        self.offered(intended, intended, written);
+        self.endpoints[endpoint]
+            .in_flight
+            .record(now.saturating_duration_since(intended));
+    }
+
+    /// Ends the thread's part.
+    pub(super) fn finish(self, shared: &SharedSeries) -> FinishedTally {
+        FinishedTally {
+            counts: self.series.finish(shared),
+            offered: self.offered,
+            sent: self.sent,
+            local_faults: self.local_faults,
+            generator_lag: self.generator_lag,
+            endpoints: self.endpoints,
+            last_end: self.last_end,
+            examples: self.examples,
+        }
+    }
+
+    fn offered(&mut self, intended: Instant, released: Instant, written: Option<Instant>) {
+        self.offered += 1;
+        self.series.at(intended).offered += 1;
+        self.generator_lag
+            .record(released.saturating_duration_since(intended));
+        if let Some(written) = written {
+            self.sent += 1;
+            self.series.at(written).sent += 1;
+        }
+    }
+
+    fn failed(&mut self, endpoint: usize, ended: Instant, after: Duration, failure: &Failure) {
+        match failure.cause {
+            Cause::Service(kind) => {
+                let samples = &mut self.endpoints[endpoint];
+                *samples.errors.entry(kind).or_default() += 1;
+                samples.failed.record(after);
+                self.series.at(ended).errors += 1;
+                self.examples
+                    .entry((endpoint, kind))
+                    .or_insert_with(|| failure.message.clone());
+            }
+            Cause::Local(fault) => *self.local_faults.entry(fault).or_default() += 1,
+        }
+    }
+}
+
+/// A thread's counts at its end.
+#[derive(Debug)]
+pub(super) struct FinishedTally {
+    pub(super) counts: Vec<Counts>,
+    pub(super) offered: u64,
+    pub(super) sent: u64,
+    pub(super) local_faults: BTreeMap<LocalFault, u64>,
+    pub(super) generator_lag: LatencyHistogram,
+    pub(super) endpoints: Vec<EndpointSamples>,
+    pub(super) last_end: Option<Instant>,
+    pub(super) examples: Examples,
+}
+
+impl FinishedTally {
+    /// Adds another thread's counts.
+    pub(super) fn join(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.sent += other.sent;
+        for (fault, count) in other.local_faults {
+            *self.local_faults.entry(fault).or_default() += count;
+        }
+        self.generator_lag.merge(&other.generator_lag);
+        for (mine, theirs) in self.endpoints.iter_mut().zip(other.endpoints) {
+            join_samples(mine, &theirs);
+        }
+        self.last_end = self.last_end.max(other.last_end);
+        for (key, example) in other.examples {
+            self.examples.entry(key).or_insert(example);
+        }
+    }
+}
+
+fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
+    mine.completed += theirs.completed;
+    mine.body_bytes += theirs.body_bytes;
+    for (kind, count) in &theirs.errors {
+        *mine.errors.entry(*kind).or_default() += count;
+    }
+    mine.response.merge(&theirs.response);
+    mine.service.merge(&theirs.service);
+    mine.queue.merge(&theirs.queue);
+    mine.failed.merge(&theirs.failed);
+    mine.in_flight.merge(&theirs.in_flight);
+}

@@ -1,0 +1,370 @@
+//! One user of the closed model: setup, warm-up, barrier, then its share of the requests.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+use unstall_results::record::ErrorKind;
+use unstall_scenarios::plan::{Per, Plan};
+use unstall_scenarios::scope::Scope;
+
+use super::connection::WriteStamp;
+use super::exchange::{Answer, Client, Stamps};
+use super::failure::{Cause, Failure};
+use super::generator::thread_cpu;
+use super::liveness::Liveness;
+use super::prepared::{Place, Prepared};
+use super::progress::Progress;
+use super::series::SharedSeries;
+use super::tally::Tally;
+use super::target::Target;
+use super::{SetupFailure, Warmup};
+
+/// Waiting after a failed connection grows from the first to the second: a dead
+/// service must not make the generator spin.
+const BACK_OFF_MIN: Duration = Duration::from_millis(1);
+const BACK_OFF_MAX: Duration = Duration::from_millis(100);
+
+/// What all users of one thread share; no lock, they take turns.
+pub(super) struct Shared {
+    pub(super) plan: Arc<Plan>,
+    pub(super) target: Arc<Target>,
+    pub(super) series: Arc<SharedSeries>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) liveness: Arc<Liveness>,
+    /// `None` before the barrier.
+    pub(super) measured: RefCell<Option<Measured>>,
+    /// True when nothing more is to be sent.
+    pub(super) closing: Cell<bool>,
+    pub(super) closed: Notify,
+}
+
+impl Shared {
+    /// Ends the sending; users that sleep wake up.
+    pub(super) fn close(&self) {
+        self.closing.set(true);
+        self.closed.notify_waiters();
+    }
+
+    /// Sleeps until `moment` or until nothing more is to be sent.
+    async fn sleep_until(&self, moment: Instant) {
+        let closed = self.closed.notified();
+        if self.closing.get() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(moment.into()) => {}
+            () = closed => {}
+        }
+    }
+
+    /// The barrier was passed; whoever notices first begins the counting.
+    pub(super) fn begin(&self, begun: Instant) {
+        self.measured
+            .borrow_mut()
+            .get_or_insert_with(|| Measured::begin(self.plan.requests.len(), begun));
+    }
+
+    fn with_tally(&self, act: impl FnOnce(&mut Tally)) {
+        if let Some(measured) = self.measured.borrow_mut().as_mut() {
+            act(&mut measured.tally);
+        }
+    }
+}
+
+/// What a thread keeps from the barrier on.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) tally: Tally,
+    pub(super) cpu_before: Duration,
+}
+
+impl Measured {
+    pub(super) fn begin(endpoints: usize, begun: Instant) -> Self {
+        Self {
+            tally: Tally::new(endpoints, begun),
+            cpu_before: thread_cpu(),
+        }
+    }
+}
+
+/// A request that is out, for the case that the block ends before it does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InFlight {
+    pub(super) endpoint: usize,
+    pub(super) intended: Instant,
+}
+
+/// A user's slot for it, and the stamp of its first byte; the thread keeps both ends.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Watch {
+    pub(super) in_flight: Rc<Cell<Option<InFlight>>>,
+    pub(super) written: WriteStamp,
+}
+
+/// What a user tells the thread that waits for all of them.
+pub(super) enum UserEvent {
+    Warm,
+    SetupFailed(SetupFailure),
+}
+
+/// A user's part of the work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) user: u32,
+    pub(super) users: u32,
+    /// `None`: until the block ends by time.
+    pub(super) rounds: Option<u64>,
+    pub(super) warmup: Warmup,
+    pub(super) seed: u64,
+}
+
+/// One user.
+pub(super) struct User {
+    shared: Rc<Shared>,
+    share: Share,
+    client: Client,
+    scope: Scope,
+    requests: Vec<Prepared>,
+    watch: Watch,
+    iteration: u64,
+    back_off: Option<Duration>,
+}
+
+impl User {
+    /// `run_values` is what the setup requests of the whole run have brought.
+    pub(super) fn new(shared: Rc<Shared>, share: Share, run_values: Values, watch: Watch) -> Self {
+        let plan = &shared.plan;
+        let mut scope = Scope::new(Arc::clone(plan), share.user, share.users, share.seed);
+        scope.prepare(run_values);
+        let requests = (0..plan.requests.len())
+            .map(|index| Prepared::new(plan, Place::Measured(index), &shared.target))
+            .collect();
+        Self {
+            client: Client::new(Arc::clone(&shared.target), watch.written.clone()),
+            shared,
+            share,
+            scope,
+            requests,
+            watch,
+            iteration: 0,
+            back_off: None,
+        }
+    }
+
+    /// Runs until the share is done or the sending has ended.
+    pub(super) async fn run(
+        mut self,
+        events: mpsc::Sender<UserEvent>,
+        mut go: watch::Receiver<Option<Instant>>,
+    ) {
+        let plan = Arc::clone(&self.shared.plan);
+        let target = Arc::clone(&self.shared.target);
+        let setup = run_setup(&plan, &target, Per::User, &mut self.client, &mut self.scope);
+        if let Err(failure) = setup.await {
+            // Nobody listens only when the block is being torn down already.
+            let _ = events.send(UserEvent::SetupFailed(failure));
+            return;
+        }
+        self.warm_up().await;
+        // As above.
+        let _ = events.send(UserEvent::Warm);
+        drop(events);
+        let Ok(barrier) = go.wait_for(Option::is_some).await.map(|begun| *begun) else {
+            return;
+        };
+        if let Some(begun) = barrier {
+            self.measure(begun).await;
+        }
+    }
+
+    async fn warm_up(&mut self) {
+        let begun = Instant::now();
+        let warmup = self.share.warmup;
+        let mut rounds = 0;
+        let mut intended = begun;
+        while rounds < warmup.rounds_per_user || begun.elapsed() < warmup.lasting_at_least {
+            self.scope.begin_iteration(self.iteration);
+            self.iteration += 1;
+            rounds += 1;
+            for endpoint in 0..self.requests.len() {
+                if self.shared.closing.get() || self.shared.liveness.has_given_up() {
+                    return;
+                }
+                let (stamps, outcome) = self.request(endpoint, intended).await;
+                intended = self.pause(endpoint, stamps.ended, &outcome).await;
+            }
+        }
+    }
+
+    async fn measure(&mut self, begun: Instant) {
+        self.shared.begin(begun);
+        let mut intended = begun;
+        let mut rounds = 0;
+        while self.share.rounds.is_none_or(|all| rounds < all) {
+            self.scope.begin_iteration(self.iteration);
+            self.iteration += 1;
+            rounds += 1;
+            for endpoint in 0..self.requests.len() {
+                if self.shared.closing.get() {
+                    return;
+                }
+                self.watch
+                    .in_flight
+                    .set(Some(InFlight { endpoint, intended }));
+                let (stamps, outcome) = self.request(endpoint, intended).await;
+                self.watch.in_flight.set(None);
+                self.shared.with_tally(|tally| {
+                    tally.count(endpoint, intended, &stamps, &outcome, &self.shared.series);
+                });
+                self.shared.progress.ended(outcome.is_err());
+                intended = self.pause(endpoint, stamps.ended, &outcome).await;
+            }
+        }
+    }
+
+    /// Sends one request; `Ok` carries the size of the accepted body.
+    async fn request(
+        &mut self,
+        endpoint: usize,
+        intended: Instant,
+    ) -> (Stamps, Result<u64, Failure>) {
+        let prepared = &mut self.requests[endpoint];
+        let performed = perform(prepared, &mut self.client, &mut self.scope, intended).await;
+        let Performed {
+            stamps,
+            answer,
+            accepted,
+        } = performed;
+        if stamps.answered {
+            self.shared.liveness.answered();
+        } else if matches!(&accepted, Err(failure) if is_silence(failure)) {
+            self.shared.liveness.unanswered(stamps.ended);
+        }
+        let body_bytes = answer.map_or(0, |answer| answer.body_bytes);
+        (stamps, accepted.map(|()| body_bytes))
+    }
+
+    /// The think time, or a back-off; returns when the next request is intended.
+    async fn pause(
+        &mut self,
+        endpoint: usize,
+        ended: Instant,
+        outcome: &Result<u64, Failure>,
+    ) -> Instant {
+        let mut next = ended + self.requests[endpoint].request().think;
+        self.back_off = match outcome {
+            Err(failure) if needs_back_off(failure) => Some(
+                self.back_off
+                    .map_or(BACK_OFF_MIN, |last| (last * 2).min(BACK_OFF_MAX)),
+            ),
+            _ => None,
+        };
+        if let Some(back_off) = self.back_off {
+            next = next.max(ended + back_off);
+        }
+        if next > ended {
+            self.shared.sleep_until(next).await;
+        }
+        next
+    }
+}
+
+/// No answer, and that is the service's doing.
+fn is_silence(failure: &Failure) -> bool {
+    !matches!(
+        failure.cause,
+        Cause::Service(ErrorKind::Status | ErrorKind::CheckFailed | ErrorKind::Decode)
+    )
+}
+
+/// Failures that come at once and would make the generator spin.
+fn needs_back_off(failure: &Failure) -> bool {
+    matches!(
+        failure.cause,
+        Cause::Local(_) | Cause::Service(ErrorKind::Connect | ErrorKind::Dns)
+    )
+}
+
+/// Values that answers have brought.
+pub(super) type Values = std::collections::BTreeMap<String, serde_json::Value>;
+
+/// One request with all that came of it.
+struct Performed {
+    stamps: Stamps,
+    answer: Option<Answer>,
+    accepted: Result<(), Failure>,
+}
+
+/// Builds, sends and checks one request.
+async fn perform(
+    prepared: &mut Prepared,
+    client: &mut Client,
+    scope: &mut Scope,
+    intended: Instant,
+) -> Performed {
+    let request = match prepared.build(scope) {
+        Ok(request) => request,
+        Err(failure) => {
+            return Performed {
+                stamps: Stamps::unsent(Instant::now()),
+                answer: None,
+                accepted: Err(failure),
+            };
+        }
+    };
+    let timeout = prepared.request().timeout;
+    let keep_body = prepared.keeps_body();
+    let (stamps, outcome) = client.exchange(request, keep_body, intended, timeout).await;
+    match outcome {
+        Ok(answer) => Performed {
+            stamps,
+            accepted: prepared.accept(&answer, scope),
+            answer: Some(answer),
+        },
+        Err(failure) => Performed {
+            stamps,
+            answer: None,
+            accepted: Err(failure),
+        },
+    }
+}
+
+/// Runs the setup requests of one kind.
+pub(super) async fn run_setup(
+    plan: &Arc<Plan>,
+    target: &Arc<Target>,
+    per: Per,
+    client: &mut Client,
+    scope: &mut Scope,
+) -> Result<(), SetupFailure> {
+    for (index, setup) in plan.setup.iter().enumerate() {
+        if setup.per != per || scope.skips(setup) {
+            continue;
+        }
+        let mut prepared = Prepared::new(plan, Place::Setup(index), target);
+        let performed = perform(&mut prepared, client, scope, Instant::now()).await;
+        if let Err(failure) = performed.accepted {
+            let answer = performed.answer.map_or_else(String::new, |answer| {
+                scope.redact(&excerpt(&answer.body)).into_owned()
+            });
+            return Err(SetupFailure {
+                request: format!("{} {}", setup.request.method, setup.request.name),
+                reason: scope.redact(&failure.message).into_owned(),
+                answer,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The beginning of an answer, for people.
+fn excerpt(body: &[u8]) -> String {
+    const CHARS_MAX: usize = 500;
+    String::from_utf8_lossy(body)
+        .chars()
+        .take(CHARS_MAX)
+        .collect()
+}
