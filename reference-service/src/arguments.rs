@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use unstall_loop_monitor::Mode as MonitorMode;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::{Steps, StepsError};
 use unstall_reference_service::variants::Addresses;
@@ -103,6 +104,9 @@ struct RawServe {
         required = true
     )]
     redis_url: Option<String>,
+    /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
+    #[arg(long, default_value = "counters")]
+    monitor: MonitorChoice,
     /// Form of the log
     #[arg(long, default_value = "text")]
     log: LogForm,
@@ -116,6 +120,14 @@ enum Mode {
     Threads,
     /// All steps have landed
     Async,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MonitorChoice {
+    /// Kernel counters at park, unpark and after long polls
+    Counters,
+    /// Kernel counters around every poll: exact, and dearer
+    FullSplit,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -179,6 +191,10 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
     Ok(Options {
         address: SocketAddr::new(raw.host, required(raw.port, "--port")?),
         steps,
+        monitor: match raw.monitor {
+            MonitorChoice::Counters => MonitorMode::Counters,
+            MonitorChoice::FullSplit => MonitorMode::FullSplit,
+        },
         workers: usize::from(raw.workers),
         addresses: Addresses {
             database_url: required(raw.database_url, "--database-url")?,

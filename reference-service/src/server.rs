@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 
 use crate::agent::Agent;
 use crate::routes::{self, App};
@@ -28,6 +29,8 @@ pub struct Options {
     pub steps: Steps,
     /// Worker threads of the runtime; 1 is one event loop.
     pub workers: usize,
+    /// How the monitor charges blocked time. It is on in every variant.
+    pub monitor: Mode,
     /// The servers behind.
     pub addresses: Addresses,
 }
@@ -67,13 +70,15 @@ pub enum ServeError {
 /// # Errors
 /// [`ServeError`]
 pub fn run(options: Options) -> Result<(), ServeError> {
+    let monitor = Monitor::builder().mode(options.monitor).build();
     let mut runtime = Builder::new_multi_thread();
     runtime.worker_threads(options.workers).enable_all();
+    monitor.install(&mut runtime);
     let runtime = runtime.build().map_err(ServeError::Runtime)?;
     // The service is spawned, so that all of it runs on the workers: the future given to
     // `block_on` runs on this thread, beside the loop, where the monitor's hooks don't reach.
     let served = runtime.block_on(async {
-        match tokio::spawn(serve(options)).await {
+        match tokio::spawn(serve(options, monitor)).await {
             Ok(result) => result,
             Err(panicked) => Err(ServeError::Server(io::Error::other(panicked))),
         }
@@ -83,7 +88,7 @@ pub fn run(options: Options) -> Result<(), ServeError> {
     served
 }
 
-async fn serve(options: Options) -> Result<(), ServeError> {
+async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     // Stores first: whoever waits for the port to open waits for warm pools.
     let agent = Agent::open(&options.addresses.database_url).await?;
     if !agent.finds_schema().await.map_err(ConnectError::from)? {
@@ -94,7 +99,12 @@ async fn serve(options: Options) -> Result<(), ServeError> {
         stores,
         agent: agent.clone(),
     };
-    let router = routes::with_request_ids(routes::router(app));
+    // The monitor's own routes stay outside of its layer.
+    let router = routes::with_request_ids(routes::router(app))
+        .layer(monitor.layer())
+        .merge(monitor.router());
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    start_lag_probe(&monitor);
 
     let listen_error = |source| ServeError::Listen {
         address: options.address,
@@ -115,7 +125,7 @@ async fn serve(options: Options) -> Result<(), ServeError> {
     tracing::info!("listening on {address}");
 
     let mut until_stop = stopped.clone();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
+    let server = axum::serve(listener, service).with_graceful_shutdown(async move {
         // An error means that the watcher is gone: stop as well.
         drop(until_stop.wait_for(|stop| *stop).await);
     });
@@ -130,6 +140,17 @@ async fn serve(options: Options) -> Result<(), ServeError> {
     }
     agent.close().await;
     Ok(())
+}
+
+/// The probe ends with the runtime.
+fn start_lag_probe(monitor: &Monitor) {
+    match monitor.spawn_lag_probe() {
+        Ok(_detached) => (),
+        Err(LagProbeError::SeveralLoops { .. }) => {
+            tracing::info!("no loop lag with several workers: a free one serves the probe's timer");
+        }
+        Err(error) => tracing::warn!(%error, "no loop lag"),
+    }
 }
 
 /// Tells when TERM or INT arrives.
