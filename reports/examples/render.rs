@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use unstall_reports::terminal::Style;
 use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/render/fixture.rs"]
 mod fixture;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -12,7 +12,7 @@ use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 pub struct Style {
     /// Whether to send ANSI colours; they only repeat what signs and words say.
     pub colour: bool,
-    /// Columns; text is wrapped and names are shortened to fit. At least 40 is used.
+    /// Columns; text is wrapped and names are shortened to fit. At least 60 is used.
     pub width: usize,
 }
 
@@ -28,7 +28,7 @@ impl Default for Style {
 /// Renders the report as plain text with optional ANSI colours, ending in a newline.
 pub fn render(report: &Report<'_>, style: Style) -> String {
     let style = Style {
-        width: style.width.max(40),
+        width: style.width.max(60),
         ..style
     };
     let mut page = Page {
@@ -46,11 +46,8 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
     if compared.count() > 1
         && let Some(verdict) = report.verdict()
     {
-        page.line(&format!(
-            "{} — {}",
-            page.verdict(verdict, "Overall: "),
-            vocabulary::verdict_meaning(verdict)
-        ));
+        page.line(&page.verdict(verdict, "Overall: "));
+        page.wrapped("  ", vocabulary::verdict_meaning(verdict));
     }
     page.text
 }
