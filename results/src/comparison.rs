@@ -47,6 +47,7 @@ pub enum Metric {
     /// Failed requests, percent of those sent.
     ErrorRate,
     /// Blocked loop time, ms per 1 000 requests.
+    #[serde(rename = "blocked_ms_per_1000")]
     BlockedMsPer1000,
     /// Threads of the process.
     Threads,

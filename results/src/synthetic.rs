@@ -11,6 +11,7 @@ use std::f64::consts::TAU;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
+use crate::design::{ArmName, first_arms};
 use crate::histogram::LatencyHistogram;
 use crate::record::{
     Arm, Block, BlockValidity, BlockedTime, EndpointIdentity, EndpointSamples, ErrorKind, Harness,
@@ -60,10 +61,9 @@ pub fn record(seed: u64, pairs: u32, requests: u64, endpoints: &[EndpointSpec]) 
     let mut session = Session::new(seed, pairs);
     let mut blocks = Vec::new();
     let mut clock_ns = 0;
-    for pair in 0..pairs {
-        let first_is_after = session.rng.random_bool(0.5);
+    for (pair, first) in (0..).zip(first_arms(pairs, &mut session.rng)) {
         for position in 0..2 {
-            let after = (position == 1) != first_is_after;
+            let after = (position == 0) == (first == ArmName::After);
             let block = session.block(pair, position, after, requests, endpoints, &mut clock_ns);
             blocks.push(block);
         }
@@ -149,7 +149,9 @@ impl Session {
         }
         let offered = requests * endpoints.len() as u64;
         let completed = samples.values().map(|s| s.completed).sum();
-        let (threads, cpu_us) = if after { (4, 290) } else { (4, 280) };
+        let changed = endpoints.iter().any(|spec| spec.ratio != 1.0);
+        let threads = 4;
+        let cpu_us = if after && changed { 290 } else { 280 };
         Block {
             arm: if after { "after" } else { "before" }.to_owned(),
             pair,
