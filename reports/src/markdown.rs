@@ -216,22 +216,15 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         for level in observed::levels(record) {
             for endpoint in observed::endpoints(record).into_iter().take(ROWS_MAX) {
                 let samples = observed::samples(record, arm, level, endpoint);
-                let quantile = |quantile: f64| {
-                    samples
-                        .response
-                        .as_ref()
-                        .and_then(|response| observed::quantile_us(response, quantile))
-                        .map_or_else(|| "insufficient data".to_owned(), numbers::ms_from_us)
-                };
                 writeln!(
                     out,
                     "| {} | {level} | {} | {} | {} | {} | {} |",
                     escape::markdown_code(endpoint),
                     numbers::count(samples.completed + samples.failed()),
                     numbers::count(samples.failed()),
-                    quantile(0.5),
-                    quantile(0.95),
-                    quantile(0.99),
+                    samples.quantile_text(0.5),
+                    samples.quantile_text(0.95),
+                    samples.quantile_text(0.99),
                 )?;
             }
         }

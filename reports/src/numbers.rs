@@ -134,9 +134,6 @@ fn is_time(metric: Metric) -> bool {
 fn bare(metric: Metric, number: f64) -> String {
     match metric {
         Metric::Threads | Metric::ErrorRate => trimmed(number),
-        Metric::CpuUsPerRequest | Metric::Throughput | Metric::RssMib if number.abs() >= 10.0 => {
-            signed(&group(&format!("{:.0}", number.abs())), number.min(0.0))
-        }
         _ => digits(number),
     }
 }

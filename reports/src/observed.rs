@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
+use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{Block, ErrorKind, RunRecord};
 
-use crate::numbers::as_f64;
+use crate::numbers::{self, as_f64};
 
 /// Fewer observations than this beyond a percentile say nothing about it.
 const TAIL_OBSERVATIONS_MIN: f64 = 5.0;
@@ -72,11 +72,11 @@ pub(crate) fn endpoints(record: &RunRecord) -> Vec<&str> {
 
 /// One endpoint of one arm at one level.
 #[derive(Debug, Default)]
-pub(crate) struct Samples {
-    /// Response times in µs of all good blocks together, successes only.
-    pub(crate) response: Option<Histogram<u64>>,
+pub(crate) struct Samples<'r> {
+    /// Response times of all good blocks together, successes only.
+    pub(crate) response: LatencyHistogram,
     /// The same of each block.
-    pub(crate) per_block: Vec<Histogram<u64>>,
+    pub(crate) per_block: Vec<&'r LatencyHistogram>,
     /// Successful answers.
     pub(crate) completed: u64,
     /// Failures by kind.
@@ -85,15 +85,32 @@ pub(crate) struct Samples {
     pub(crate) wall_ns: u64,
 }
 
-impl Samples {
+impl Samples<'_> {
     /// Failures of every kind.
     pub(crate) fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
+
+    /// A percentile for a table: a dash where the sample ends before it.
+    pub(crate) fn quantile_text(&self, quantile: f64) -> String {
+        quantile_us(&self.response, quantile).map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    }
+
+    /// The largest value for a table.
+    pub(crate) fn max_text(&self) -> String {
+        self.response
+            .max_us()
+            .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    }
 }
 
 /// Sums one endpoint over the good blocks of an arm.
-pub(crate) fn samples(record: &RunRecord, arm: &str, level: u32, endpoint: &str) -> Samples {
+pub(crate) fn samples<'r>(
+    record: &'r RunRecord,
+    arm: &str,
+    level: u32,
+    endpoint: &str,
+) -> Samples<'r> {
     let mut samples = Samples::default();
     for block in blocks(record) {
         if block.arm != arm || block.level != level {
@@ -107,15 +124,9 @@ pub(crate) fn samples(record: &RunRecord, arm: &str, level: u32, endpoint: &str)
         for (kind, count) in &measured.errors {
             *samples.errors.entry(*kind).or_default() += count;
         }
-        let block_response = measured.response.as_hdr();
-        match &mut samples.response {
-            Some(sum) => sum
-                .add(block_response)
-                .expect("a record's histograms resize themselves"),
-            None => samples.response = Some(block_response.clone()),
-        }
-        samples.per_block.push(block_response.clone());
+        samples.per_block.push(&measured.response);
     }
+    samples.response = LatencyHistogram::sum(samples.per_block.iter().copied());
     samples
 }
 
@@ -126,10 +137,12 @@ pub(crate) fn quantile_max(count: u64) -> Option<f64> {
 }
 
 /// A percentile in µs, or `None` where the sample ends before it.
-pub(crate) fn quantile_us(histogram: &Histogram<u64>, quantile: f64) -> Option<u64> {
-    let max = quantile_max(histogram.len())?;
-    (quantile <= max + f64::EPSILON)
-        .then(|| histogram.value_at_quantile(quantile).min(histogram.max()))
+pub(crate) fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<u64> {
+    let max = quantile_max(histogram.count())?;
+    // The comparison allows for the rounding of 1 − 5/n.
+    (quantile <= max + 1e-9)
+        .then(|| histogram.quantile_us(quantile))
+        .flatten()
 }
 
 /// What one route did to the event loop, over the good blocks of one arm.
@@ -215,14 +228,6 @@ pub(crate) fn errors(record: &RunRecord) -> BTreeMap<(&str, ErrorKind), u64> {
 
 /// A percentile in µs over all endpoints of one block.
 pub(crate) fn block_quantile_us(block: &Block, quantile: f64) -> Option<u64> {
-    let mut histograms = block
-        .endpoints
-        .values()
-        .map(|endpoint| endpoint.response.as_hdr());
-    let mut sum = histograms.next()?.clone();
-    for histogram in histograms {
-        sum.add(histogram)
-            .expect("a record's histograms resize themselves");
-    }
-    quantile_us(&sum, quantile)
+    let all = LatencyHistogram::sum(block.endpoints.values().map(|endpoint| &endpoint.response));
+    quantile_us(&all, quantile)
 }

@@ -12,7 +12,7 @@ use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 pub struct Style {
     /// Whether to send ANSI colours; they only repeat what signs and words say.
     pub colour: bool,
-    /// Columns; text is wrapped and names are shortened to fit. At least 40 is used.
+    /// Columns; text is wrapped and names are shortened to fit. At least 60 is used.
     pub width: usize,
 }
 
@@ -28,7 +28,7 @@ impl Default for Style {
 /// Renders the report as plain text with optional ANSI colours, ending in a newline.
 pub fn render(report: &Report<'_>, style: Style) -> String {
     let style = Style {
-        width: style.width.max(40),
+        width: style.width.max(60),
         ..style
     };
     let mut page = Page {
@@ -46,11 +46,8 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
     if compared.count() > 1
         && let Some(verdict) = report.verdict()
     {
-        page.line(&format!(
-            "{} — {}",
-            page.verdict(verdict, "Overall: "),
-            vocabulary::verdict_meaning(verdict)
-        ));
+        page.line(&page.verdict(verdict, "Overall: "));
+        page.wrapped("  ", vocabulary::verdict_meaning(verdict));
     }
     page.text
 }
@@ -188,12 +185,18 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
     let words = match (group, cell.outcome) {
         (Group::Advisory, _) => "advisory".to_owned(),
         (_, Outcome::Insufficient { .. }) => "insufficient data".to_owned(),
+        (
+            _,
+            Outcome::Inconclusive {
+                pairs_needed: Some(pairs),
+            },
+        ) => format!("needs ~{pairs} pairs"),
         _ => words,
     };
     [
         format!("  {sign}"),
         endpoint,
-        vocabulary::metric(cell.metric).replace(" per 1\u{202F}000 requests", "/1000 req"),
+        vocabulary::metric(cell.metric).replace(" per 1\u{202F}000", "/1000 req"),
         numbers::before_after(cell.metric, &cell.before, &cell.after),
         change,
         interval,
@@ -263,33 +266,22 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
 
 fn single_row(entry: &Entry<'_>, arm: &str, level: u32, endpoint: &str) -> Vec<String> {
     let samples = observed::samples(entry.record, arm, level, endpoint);
-    let quantile = |quantile: f64| {
-        samples
-            .response
-            .as_ref()
-            .and_then(|response| observed::quantile_us(response, quantile))
-            .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
-    };
-    let max = match &samples.response {
-        Some(response) if !response.is_empty() => numbers::ms_from_us(response.max()),
-        _ => "–".to_owned(),
-    };
     [
         format!("  {}", escape::visible(endpoint)),
         level.to_string(),
         numbers::count(samples.completed + samples.failed()),
         numbers::count(samples.failed()),
-        quantile(0.5),
-        quantile(0.95),
-        quantile(0.99),
-        max,
+        samples.quantile_text(0.5),
+        samples.quantile_text(0.95),
+        samples.quantile_text(0.99),
+        samples.max_text(),
     ]
     .map(|text| escape::plain_spaces(&text))
     .to_vec()
 }
 
-/// Column widths: what each needs, and the second column (names) gives way first,
-/// then the last (words).
+/// Column widths: what each needs. Where that is too much, words and names are
+/// shortened, then the interval goes, then names become stubs.
 fn fit(rows: &[Vec<String>], width: usize) -> Vec<usize> {
     let columns = rows.first().map_or(0, Vec::len);
     let mut widths: Vec<usize> = (0..columns)
@@ -301,12 +293,16 @@ fn fit(rows: &[Vec<String>], width: usize) -> Vec<usize> {
         })
         .collect();
     let name_column = usize::from(rows.first().is_some_and(|row| row[0].is_empty()));
-    for (column, width_min) in [
-        (name_column, 12),
-        (columns.saturating_sub(1), 10),
+    let last = columns.saturating_sub(1);
+    let steps = [
+        (last, 14),
+        (name_column, 14),
         (5, 0),
+        (name_column, 8),
         (2, 4),
-    ] {
+        (last, 0),
+    ];
+    for (column, width_min) in steps {
         let total: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
         if let Some(needed) = widths.get_mut(column) {
             let excess = total.saturating_sub(width);

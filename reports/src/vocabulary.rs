@@ -64,7 +64,7 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::TtftP50 => "first item p50",
         Metric::TtftP95 => "first item p95",
         Metric::ErrorRate => "errors",
-        Metric::BlockedMsPer1000 => "blocked per 1\u{202F}000 requests",
+        Metric::BlockedMsPer1000 => "blocked per 1\u{202F}000",
         Metric::Threads => "threads",
         Metric::CpuUsPerRequest => "CPU per request",
         Metric::Throughput => "throughput",

@@ -22,10 +22,15 @@ impl Vertical {
     /// Fits values; logarithmic only when they lie too far apart for one linear axis.
     /// `typical_min` is the smallest value that must stay readable.
     pub(super) fn fit(typical_min: f64, max: f64) -> Self {
+        Self::with_scale(typical_min, max, needs_logarithm(typical_min, max))
+    }
+
+    /// The same with the scale given, for charts that are read beside each other.
+    pub(super) fn with_scale(typical_min: f64, max: f64, logarithmic: bool) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
-        if typical_min > 0.0 && max / typical_min > LINEAR_RATIO_MAX {
+        if logarithmic && typical_min > 0.0 {
             return Self {
-                low: typical_min * 0.5,
+                low: typical_min.min(max) * 0.5,
                 high: max * 1.2,
                 step: 0.0,
                 logarithmic: true,
@@ -91,6 +96,11 @@ impl Vertical {
             );
         }
     }
+}
+
+/// Whether one linear axis would press the smaller values onto its floor.
+pub(super) fn needs_logarithm(typical_min: f64, max: f64) -> bool {
+    typical_min > 0.0 && max / typical_min > LINEAR_RATIO_MAX
 }
 
 /// The horizontal axis in seconds.

@@ -6,14 +6,15 @@
 
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::axis::Vertical;
+use unstall_results::histogram::LatencyHistogram;
+
+use super::axis::{self, Vertical};
 use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, draw, pixel};
 use crate::numbers::as_f64;
 use crate::observed::{self, Samples};
 
 /// Percentiles that get a tick where a sample reaches them.
-const TICKS: [(f64, &str); 6] = [
-    (0.0, "p0"),
+const TICKS: [(f64, &str); 5] = [
     (0.5, "p50"),
     (0.9, "p90"),
     (0.99, "p99"),
@@ -30,34 +31,50 @@ pub(crate) struct Curve<'s> {
     /// Name of the arm.
     pub(crate) arm: &'s str,
     /// Its measurements.
-    pub(crate) samples: &'s Samples,
+    pub(crate) samples: &'s Samples<'s>,
+}
+
+/// How the charts of one measurement are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// One faint curve per block.
+    pub(crate) with_blocks: bool,
+    /// Logarithmic milliseconds: the same for all charts that stand side by side.
+    pub(crate) logarithmic: bool,
+}
+
+/// Smallest median and largest drawn value in ms; `None` without enough measurements.
+fn range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
+    curves
+        .iter()
+        .filter_map(|curve| {
+            let response = &curve.samples.response;
+            let end = response.quantile_us(observed::quantile_max(response.count())?)?;
+            Some((
+                as_f64(response.quantile_us(0.5)?) / 1_000.0,
+                as_f64(end) / 1_000.0,
+            ))
+        })
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// Whether these curves lie too far apart for a linear axis.
+pub(crate) fn needs_logarithm(curves: &[Curve<'_>]) -> bool {
+    range(curves).is_some_and(|(median_min, max)| axis::needs_logarithm(median_min, max))
 }
 
 /// Draws the curves; `None` when no arm has enough measurements.
-/// `with_blocks` adds one faint curve per block.
-pub(crate) fn render(title: &str, curves: &[Curve<'_>], with_blocks: bool) -> Option<String> {
+pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<String> {
+    let (median_min, y_max) = range(curves)?;
     let drawn: Vec<(&Curve<'_>, Vec<(f64, f64)>)> = curves
         .iter()
-        .filter_map(|curve| {
-            let points = points(curve.samples.response.as_ref()?, POINTS)?;
-            Some((curve, points))
-        })
+        .filter_map(|curve| Some((curve, points(&curve.samples.response, POINTS)?)))
         .collect();
-    let last = |points: &Vec<(f64, f64)>| points.last().copied().unwrap_or_default();
     let x_max = drawn
         .iter()
-        .map(|(_, points)| last(points).0)
+        .filter_map(|(_, points)| points.last().map(|last| last.0))
         .reduce(f64::max)?;
-    let y_max = drawn
-        .iter()
-        .map(|(_, points)| last(points).1)
-        .fold(0.0, f64::max);
-    let typical_min = drawn
-        .iter()
-        .filter_map(|(curve, _)| observed::quantile_us(curve.samples.response.as_ref()?, 0.5))
-        .map(|us| as_f64(us) / 1_000.0)
-        .fold(f64::INFINITY, f64::min);
-    let vertical = Vertical::fit(typical_min, y_max);
+    let vertical = Vertical::with_scale(median_min, y_max, look.logarithmic);
     let x = |at: f64| pixel(f64::from(LEFT) + at / x_max * f64::from(RIGHT - LEFT));
     Some(draw(title, |canvas| {
         vertical.draw(canvas);
@@ -69,7 +86,7 @@ pub(crate) fn render(title: &str, curves: &[Curve<'_>], with_blocks: bool) -> Op
                 .map(|(at, ms)| (x(*at), vertical.y(*ms)))
                 .collect()
         };
-        if with_blocks {
+        if look.with_blocks {
             for (curve, _) in &drawn {
                 for block in &curve.samples.per_block {
                     if let Some(points) = points(block, POINTS_OF_BLOCK) {
@@ -85,17 +102,15 @@ pub(crate) fn render(title: &str, curves: &[Curve<'_>], with_blocks: bool) -> Op
 }
 
 /// (−log₁₀(1 − q), ms) up to where the sample ends.
-fn points(histogram: &hdrhistogram::Histogram<u64>, count: u32) -> Option<Vec<(f64, f64)>> {
-    let x_max = -(1.0 - observed::quantile_max(histogram.len())?).log10();
-    Some(
-        (0..=count)
-            .map(|index| {
-                let x = x_max * f64::from(index) / f64::from(count);
-                let us = histogram.value_at_quantile(1.0 - 10_f64.powf(-x));
-                (x, as_f64(us.min(histogram.max())) / 1_000.0)
-            })
-            .collect(),
-    )
+fn points(histogram: &LatencyHistogram, count: u32) -> Option<Vec<(f64, f64)>> {
+    let x_max = -(1.0 - observed::quantile_max(histogram.count())?).log10();
+    (0..=count)
+        .map(|index| {
+            let x = x_max * f64::from(index) / f64::from(count);
+            let us = histogram.quantile_us(1.0 - 10_f64.powf(-x))?;
+            Some((x, as_f64(us) / 1_000.0))
+        })
+        .collect()
 }
 
 fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {
@@ -104,7 +119,7 @@ fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {
         if at > x_max * 1.001 {
             break;
         }
-        let at = x(at.abs());
+        let at = x(at);
         canvas.line(Role::Grid, vec![(at, TOP), (at, BOTTOM)], 1);
         canvas.text(
             Role::Label,

@@ -9,7 +9,7 @@ use crate::numbers::as_f64;
 use crate::observed;
 
 /// Shorter blocks have no course worth a chart.
-const SECONDS_MIN: usize = 3;
+const SECONDS_MIN: usize = 5;
 /// More lines than this are a grey wall.
 const BLOCKS_MAX: usize = 64;
 

@@ -118,6 +118,8 @@ fn overall_sentence(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
     .flatten()
     .collect::<Vec<_>>()
     .join("; ")
+    .replace("; Step ", "; step ")
+    .replace(" and Step ", " and step ")
 }
 
 fn facts(
@@ -196,14 +198,14 @@ fn worst_cell(comparison: &Comparison) -> String {
     let (sign, words) = vocabulary::outcome(cell);
     let change = match &cell.change {
         Some(change) => format!(
-            ", {} [{}]",
+            ", <span class=\"w\">{} [{}]</span>",
             numbers::change(cell.metric, change),
             numbers::interval(cell.metric, change)
         ),
         None => String::new(),
     };
     format!(
-        "<bdi>{}</bdi> {}: {}{change} · {sign} {words}",
+        "<bdi>{}</bdi> {}: <span class=\"w\">{}</span>{change} · <span class=\"w\">{sign}</span> {words}",
         escape::markup(vocabulary::cell_endpoint(cell)),
         vocabulary::metric(cell.metric),
         numbers::before_after(cell.metric, &cell.before, &cell.after),
@@ -237,7 +239,7 @@ fn observed_only(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
          <h1 id=\"answer\">{}</h1>\n<dl class=\"facts\">\
          <div><dt>Validity</dt><dd>{}</dd></div>\
          <div class=\"next\"><dt>Next</dt><dd>Measure a second version beside it with <code>unstall ab</code> to get a verdict.</dd></div></dl></section>",
-        escape::markup_prose(&observed_sentence(report, completed, failed)),
+        headline(&observed_sentence(report, completed, failed)),
         if spoilt == 0 {
             format!(
                 "✓ valid: no fault in {}",
@@ -273,7 +275,7 @@ fn observed_sentence(report: &Report<'_>, completed: u64, failed: u64) -> String
                 })
         })
         .filter_map(|(entry, arm, level, endpoint)| {
-            let response = observed::samples(entry.record, arm, level, endpoint).response?;
+            let response = observed::samples(entry.record, arm, level, endpoint).response;
             let p50 = observed::quantile_us(&response, 0.5)?;
             let p95 = observed::quantile_us(&response, 0.95)?;
             Some((p95, p50, level, endpoint))

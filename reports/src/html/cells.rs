@@ -18,8 +18,9 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
     writeln!(
         out,
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Cells\"><table class=\"cells\">\
-         <caption>Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its 95\u{202F}% \
-         signed-rank interval; differences (in the metric’s own unit) are drawn on a scale of their own.</caption>\
+         <caption><span>Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its 95\u{202F}% \
+         signed-rank interval; differences (in the metric’s own unit) are drawn on a scale of their own. Blocked time is per \
+         1\u{202F}000 requests.</span></caption>\
          <thead><tr><th scope=\"col\">Endpoint</th><th scope=\"col\">Metric</th><th scope=\"col\" class=\"n\">Before</th>\
          <th scope=\"col\" class=\"n\">After</th><th scope=\"col\" class=\"n\">Change</th><th scope=\"col\" class=\"n\">Interval</th>\
          <th scope=\"col\" class=\"f\">{}</th><th scope=\"col\">Outcome</th></tr></thead>",
@@ -63,7 +64,7 @@ fn row(
     };
     write!(
         out,
-        "<tr class=\"{class}\"><th scope=\"row\"><bdi>{}</bdi>{level}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+        "<tr class=\"{class}\"><th scope=\"row\"><bdi>{}</bdi>{level}</th><td class=\"k\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
         escape::markup(vocabulary::cell_endpoint(cell)),
         vocabulary::metric(cell.metric),
         numbers::estimate(cell.metric, &cell.before),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unstall_results::record::RunRecord;
 
 use super::table;
-use crate::charts::percentiles::{self, Curve};
+use crate::charts::percentiles::{self, Curve, Look};
 use crate::charts::{blocks, seconds};
 use crate::observed::{self, Samples};
 use crate::{escape, numbers};
@@ -45,12 +45,22 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
     if panels.is_empty() {
         return Ok(());
     }
-    let with_blocks = panels.len() <= CHARTS_WITH_BLOCKS_MAX;
+    let drawn: Vec<Panel<'_>> = panels
+        .iter()
+        .take(CHARTS_MAX)
+        .map(|(level, endpoint)| Panel::new(record, *level, endpoint))
+        .collect();
+    let look = Look {
+        with_blocks: panels.len() <= CHARTS_WITH_BLOCKS_MAX,
+        logarithmic: drawn
+            .iter()
+            .any(|panel| percentiles::needs_logarithm(&panel.curves())),
+    };
     writeln!(out, "<h3>Response time by percentile</h3>")?;
-    legend(out, record, with_blocks)?;
+    legend(out, record, look.with_blocks)?;
     writeln!(out, "<div class=\"charts\">")?;
-    for (level, endpoint) in panels.iter().take(CHARTS_MAX) {
-        panel(out, record, *level, endpoint, with_blocks)?;
+    for panel in &drawn {
+        panel.write(out, look)?;
     }
     writeln!(out, "</div>")?;
     if panels.len() > CHARTS_MAX {
@@ -83,37 +93,56 @@ fn legend(out: &mut String, record: &RunRecord, with_blocks: bool) -> std::fmt::
     writeln!(out, "</p>")
 }
 
-fn panel(
-    out: &mut String,
-    record: &RunRecord,
+/// One endpoint at one concurrency, all arms.
+struct Panel<'r> {
+    endpoint: &'r str,
     level: u32,
-    endpoint: &str,
-    with_blocks: bool,
-) -> std::fmt::Result {
-    let samples: Vec<(&str, Samples)> = observed::arms(record)
-        .into_iter()
-        .map(|arm| (arm, observed::samples(record, arm, level, endpoint)))
-        .collect();
-    let curves: Vec<Curve<'_>> = samples
-        .iter()
-        .map(|(arm, samples)| Curve { arm, samples })
-        .collect();
-    let title = format!("Response time by percentile, {endpoint} at concurrency {level}");
-    let name = format!(
-        "<bdi>{}</bdi> <small>c\u{202F}=\u{202F}{level}</small>",
-        escape::markup(endpoint)
-    );
-    writeln!(out, "<figure><figcaption>{name}</figcaption>")?;
-    match percentiles::render(&title, &curves, with_blocks) {
-        Some(svg) => writeln!(out, "{svg}")?,
-        None => writeln!(out, "<p class=\"note\">Insufficient data for a curve.</p>")?,
-    }
-    writeln!(out, "<details><summary>Table</summary>")?;
-    quantile_table(out, &name, &samples)?;
-    writeln!(out, "</details></figure>")
+    arms: Vec<(&'r str, Samples<'r>)>,
 }
 
-fn quantile_table(out: &mut String, name: &str, samples: &[(&str, Samples)]) -> std::fmt::Result {
+impl<'r> Panel<'r> {
+    fn new(record: &'r RunRecord, level: u32, endpoint: &'r str) -> Self {
+        let arms = observed::arms(record)
+            .into_iter()
+            .map(|arm| (arm, observed::samples(record, arm, level, endpoint)))
+            .collect();
+        Self {
+            endpoint,
+            level,
+            arms,
+        }
+    }
+
+    fn curves(&self) -> Vec<Curve<'_>> {
+        self.arms
+            .iter()
+            .map(|(arm, samples)| Curve { arm, samples })
+            .collect()
+    }
+
+    fn write(&self, out: &mut String, look: Look) -> std::fmt::Result {
+        let (endpoint, level) = (self.endpoint, self.level);
+        let title = format!("Response time by percentile, {endpoint} at concurrency {level}");
+        let name = format!(
+            "<bdi>{}</bdi> <small>c\u{202F}=\u{202F}{level}</small>",
+            escape::markup(endpoint)
+        );
+        writeln!(out, "<figure><figcaption>{name}</figcaption>")?;
+        match percentiles::render(&title, &self.curves(), look) {
+            Some(svg) => writeln!(out, "{svg}")?,
+            None => writeln!(out, "<p class=\"note\">Insufficient data for a curve.</p>")?,
+        }
+        writeln!(out, "<details><summary>Table</summary>")?;
+        quantile_table(out, &name, &self.arms)?;
+        writeln!(out, "</details></figure>")
+    }
+}
+
+fn quantile_table(
+    out: &mut String,
+    name: &str,
+    samples: &[(&str, Samples<'_>)],
+) -> std::fmt::Result {
     let columns = [
         table::text("Arm"),
         table::number("n"),
@@ -134,18 +163,9 @@ fn quantile_table(out: &mut String, name: &str, samples: &[(&str, Samples)]) -> 
             numbers::count(samples.failed()),
         ];
         for (quantile, _) in QUANTILES {
-            cells.push(
-                samples
-                    .response
-                    .as_ref()
-                    .and_then(|response| observed::quantile_us(response, quantile))
-                    .map_or_else(|| "–".to_owned(), numbers::ms_from_us),
-            );
+            cells.push(samples.quantile_text(quantile));
         }
-        cells.push(match &samples.response {
-            Some(response) if !response.is_empty() => numbers::ms_from_us(response.max()),
-            _ => "–".to_owned(),
-        });
+        cells.push(samples.max_text());
         table::row(out, &columns, &cells)?;
     }
     table::close(out)

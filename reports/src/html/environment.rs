@@ -85,23 +85,7 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
             format!("{} stated{measured}", numbers::ms_from_us(stated)),
         ));
     }
-    for (name, arm) in &record.arms {
-        let what = match (&arm.command, &arm.url) {
-            (Some(command), _) => format!("<code>{}</code>", text(command)),
-            (None, Some(url)) => format!("<code>{}</code>", text(url)),
-            (None, None) => "unknown".to_owned(),
-        };
-        let git = arm
-            .git
-            .as_ref()
-            .map_or_else(String::new, |git| format!(" at {}", text(git)));
-        let term = match name.as_str() {
-            "before" => "Before",
-            "after" => "After",
-            _ => "Arm",
-        };
-        facts.push((term, format!("{what}{git}")));
-    }
+    facts.extend(arms(record));
     let git = record
         .harness
         .git
@@ -113,6 +97,27 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
         format!("{}, {}", text(&record.id), text(&record.created_utc)),
     ));
     facts
+}
+
+/// What each arm ran.
+fn arms(record: &RunRecord) -> impl Iterator<Item = (&'static str, String)> {
+    observed::arms(record).into_iter().filter_map(|name| {
+        let arm = record.arms.get(name)?;
+        let what = match arm.command.as_ref().or(arm.url.as_ref()) {
+            Some(started_or_found) => format!("<code>{}</code>", escape::markup(started_or_found)),
+            None => "unknown".to_owned(),
+        };
+        let git = arm
+            .git
+            .as_ref()
+            .map_or_else(String::new, |git| format!(" at {}", escape::markup(git)));
+        let term = match name {
+            "before" => "Before",
+            "after" => "After",
+            _ => "Service",
+        };
+        Some((term, format!("{what}{git}")))
+    })
 }
 
 fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
@@ -196,8 +201,7 @@ fn block_cells(index: usize, block: &Block) -> Vec<String> {
         numbers::count(block.errors.values().sum()),
         rate,
         observed::block_quantile_us(block, 0.5).map_or_else(dash, numbers::ms_from_us),
-        observed::quantile_us(block.generator_lag.as_hdr(), 0.99)
-            .map_or_else(dash, numbers::ms_from_us),
+        observed::quantile_us(&block.generator_lag, 0.99).map_or_else(dash, numbers::ms_from_us),
         block.steal_share.map_or_else(dash, |share| {
             numbers::value(
                 unstall_results::comparison::Metric::ErrorRate,

@@ -31,8 +31,9 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         out,
         "<section aria-labelledby=\"ledger\"><h2 id=\"ledger\">Ledger</h2>"
     )?;
-    table::open(
+    table::open_with_class(
         out,
+        "ledger",
         "Each step against the state before it. p95 and blocked time per 1\u{202F}000 requests are \
          those of the step’s endpoint that stands worst.",
         &columns,
@@ -68,7 +69,7 @@ fn cells(index: usize, entry: &Entry<'_>, comparison: &Comparison) -> Vec<String
         branch,
         risk,
         format!(
-            "<strong>{}</strong> {}",
+            "<span class=\"w\"><strong>{}</strong> {}</span>",
             vocabulary::decision(comparison.decision),
             answer::pill(comparison.verdict)
         ),

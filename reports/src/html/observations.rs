@@ -32,13 +32,6 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         for endpoint in observed::endpoints(record) {
             for level in observed::levels(record) {
                 let samples = observed::samples(record, arm, level, endpoint);
-                let quantile = |quantile: f64| {
-                    samples
-                        .response
-                        .as_ref()
-                        .and_then(|response| observed::quantile_us(response, quantile))
-                        .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
-                };
                 let rate = if samples.wall_ns > 0 {
                     let seconds = numbers::as_f64(samples.wall_ns) / 1e9;
                     numbers::value(
@@ -57,15 +50,10 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
                         numbers::count(samples.completed + samples.failed()),
                         numbers::count(samples.failed()),
                         rate,
-                        quantile(0.5),
-                        quantile(0.95),
-                        quantile(0.99),
-                        match &samples.response {
-                            Some(response) if !response.is_empty() => {
-                                numbers::ms_from_us(response.max())
-                            }
-                            _ => "–".to_owned(),
-                        },
+                        samples.quantile_text(0.5),
+                        samples.quantile_text(0.95),
+                        samples.quantile_text(0.99),
+                        samples.max_text(),
                     ],
                 )?;
             }

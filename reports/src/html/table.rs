@@ -43,7 +43,7 @@ pub(super) fn open_with_class(
     write!(
         out,
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Table\">\
-         <table class=\"{class}\"><caption>{caption}</caption><thead><tr>"
+         <table class=\"{class}\"><caption><span>{caption}</span></caption><thead><tr>"
     )?;
     for column in columns {
         let class = if column.numeric { " class=\"n\"" } else { "" };
