@@ -7,6 +7,7 @@ pub mod catalogue;
 pub mod check;
 pub mod error;
 pub mod inputs;
+pub mod migration;
 pub mod plan;
 pub mod redaction;
 pub mod render;
@@ -22,4 +23,5 @@ mod resolve;
 
 pub use error::ScenarioError;
 pub use inputs::Inputs;
+pub use migration::MigrationPlan;
 pub use plan::Plan;

@@ -19,7 +19,7 @@ mod answer;
 mod feeder;
 mod names;
 mod request;
-mod values;
+pub(crate) mod values;
 mod variables;
 
 /// The closed model's levels when a file says nothing.
