@@ -55,7 +55,7 @@ impl de::Error for Problem {
         let expected = friendly(&expected.to_string());
         Self::new(
             format!("found {}, expected {expected}", describe(found)),
-            format!("write {expected} here"),
+            format!("write {expected} instead"),
         )
     }
 

@@ -77,6 +77,20 @@ fn a_value_from_outside_must_have_the_variables_type_and_is_not_quoted() {
     Plan::parse(text, Path::new("s.toml"), &inputs).unwrap();
 }
 
+#[test]
+fn bottomless_nesting_is_refused_and_overflows_no_stack() {
+    let depth = 100_000;
+    for text in [
+        format!("a = {}1{}", "[".repeat(depth), "]".repeat(depth)),
+        format!("a = {}1{}", "{a=".repeat(depth), "}".repeat(depth)),
+        format!("{}a = 1", "a.".repeat(depth)),
+        format!("[{}a]", "a.".repeat(depth)),
+    ] {
+        let error = Plan::parse(&text, Path::new("s.toml"), &Inputs::default()).unwrap_err();
+        assert!(error.to_string().contains("recur"), "{error}");
+    }
+}
+
 fn texts() -> Vec<String> {
     let example = std::fs::read_to_string("examples/complete.toml").unwrap();
     catalogue::names()

@@ -39,7 +39,7 @@ impl<'d> Deserialize<'d> for DurationText {
 }
 
 #[derive(JsonSchema)]
-#[schemars(untagged)]
+#[schemars(untagged, rename = "Status")]
 #[expect(dead_code, reason = "stands for statuses in the JSON Schema only")]
 pub(crate) enum StatusSchema {
     One(#[schemars(range(min = 200, max = 599))] u16),
