@@ -107,7 +107,7 @@ fn locate(name_or_path: &str) -> Result<(PathBuf, String), ScenarioError> {
         None => Err(ScenarioError::Unknown {
             name: name_or_path.to_owned(),
             fix: format!(
-                "{}; a file of your own ends in `.toml`",
+                "{} (a file of your own ends in `.toml`)",
                 suggestion(name_or_path, names())
             ),
         }),

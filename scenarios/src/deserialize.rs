@@ -9,7 +9,7 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeString, DeValue};
 
-use crate::error::suggestion;
+use crate::error::nearest;
 
 /// What is wrong, without the file's name.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl de::Error for Problem {
         let expected = friendly(&expected.to_string());
         Self::new(
             format!("found {}, expected {expected}", describe(found)),
-            format!("write {expected} here"),
+            format!("write {expected} instead"),
         )
     }
 
@@ -69,7 +69,7 @@ impl de::Error for Problem {
                 "`{found}` is not known here, expected one of {}",
                 listed(expected)
             ),
-            suggestion(found, expected.iter().copied()),
+            meant(found, expected),
         )
     }
 
@@ -79,7 +79,7 @@ impl de::Error for Problem {
                 "unknown key `{found}`, expected one of {}",
                 listed(expected)
             ),
-            suggestion(found, expected.iter().copied()),
+            meant(found, expected),
         )
     }
 
@@ -88,6 +88,14 @@ impl de::Error for Problem {
             format!("`{field}` is missing"),
             format!("add `{field} = …` to this table"),
         )
+    }
+}
+
+/// The fix for a name out of a list that the message has given already.
+fn meant(found: &str, expected: &[&str]) -> String {
+    match nearest(found, expected.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "write one of these, or take it out".to_owned(),
     }
 }
 
@@ -117,6 +125,7 @@ fn friendly(expected: &str) -> String {
     match expected {
         "a map" => "a table",
         "a sequence" => "a list",
+        "a boolean" => "true or false",
         "u16" | "u32" | "u64" => "a whole number, 0 or more",
         "f64" => "a number",
         other => other,

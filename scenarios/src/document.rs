@@ -50,9 +50,13 @@ impl<'t> Document<'t> {
     /// Parses the text; the origin is only named in errors.
     pub(crate) fn parse(text: &'t str, origin: &Path) -> Result<Self, ScenarioError> {
         let table = DeTable::parse(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let fix = "mend the TOML here; strings need quotes, tables are `[name]`, lists of tables `[[name]]`";
-            invalid(origin, text, span.start, syntax_message(error.message()), fix.to_owned())
+            // Only too deep a nesting comes without a place.
+            let fix = match error.span() {
+                Some(_) => "mend the TOML here; strings need quotes, tables are `[name]`, lists of tables `[[name]]`",
+                None => "nest tables and keys less deeply",
+            };
+            let start = error.span().map_or(0, |span| span.start);
+            invalid(origin, text, start, syntax_message(error.message()), fix.to_owned())
         })?;
         let span = table.span();
         Ok(Self {

@@ -59,7 +59,11 @@ pub(crate) fn nearest<'c>(
             let likeness = strsim::normalized_damerau_levenshtein(&name, &candidate.to_lowercase());
             (likeness, candidate)
         })
-        .filter(|(likeness, candidate)| *likeness >= 0.55 || candidate.starts_with(&name))
+        .filter(|(likeness, candidate)| {
+            let begins = name.len() > 1 && candidate.starts_with(&name);
+            let longer = candidate.len() > 2 && name.starts_with(candidate);
+            *likeness >= 0.6 || begins || longer
+        })
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }
@@ -88,6 +92,13 @@ pub(crate) fn suggestion<'c>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nearest_takes_a_beginning_too() {
+        assert_eq!(nearest("enviroment", ["default", "env"]), Some("env"));
+        assert_eq!(nearest("lo", ["high", "low"]), Some("low"));
+        assert_eq!(nearest("conversation", ["iteration", "user"]), None);
+    }
 
     #[test]
     fn nearest_needs_likeness() {

@@ -86,12 +86,19 @@ impl std::fmt::Debug for Value {
 }
 
 /// Rows of a file.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Feeder {
     /// The column's values.
     pub values: Vec<String>,
     /// How a row is chosen. Feeders of one file with one pick stay on one row.
     pub pick: Pick,
+}
+
+/// Without the rows, which may be secrets.
+impl std::fmt::Debug for Feeder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Feeder({} rows, {:?})", self.values.len(), self.pick)
+    }
 }
 
 /// How a feeder's row is chosen.

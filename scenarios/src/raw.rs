@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use values::{DurationSchema, Ordered, Scalar, StatusSchema, Statuses, Test};
+use values::{DurationText, Ordered, Scalar, StatusSchema, Statuses, Test};
 
 pub(crate) mod values;
 
@@ -95,8 +95,7 @@ pub(crate) struct Defaults {
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub(crate) headers: Ordered<Scalar>,
     /// Longer is an error [30s].
-    #[schemars(with = "Option<DurationSchema>")]
-    pub(crate) timeout: Option<String>,
+    pub(crate) timeout: Option<DurationText>,
 }
 
 /// The bystander.
@@ -149,8 +148,7 @@ pub(crate) struct Setup {
     #[serde(default)]
     pub(crate) extract: BTreeMap<String, Extract>,
     /// Longer is an error [the defaults'].
-    #[schemars(with = "Option<DurationSchema>")]
-    pub(crate) timeout: Option<String>,
+    pub(crate) timeout: Option<DurationText>,
 }
 
 /// How often a setup request runs.
@@ -202,11 +200,9 @@ pub(crate) struct Request {
     /// How the answer is read, when it is a stream.
     pub(crate) stream: Option<Stream>,
     /// Pause before the next request [0ms].
-    #[schemars(with = "Option<DurationSchema>")]
-    pub(crate) think: Option<String>,
+    pub(crate) think: Option<DurationText>,
     /// Longer is an error [the defaults'].
-    #[schemars(with = "Option<DurationSchema>")]
-    pub(crate) timeout: Option<String>,
+    pub(crate) timeout: Option<DurationText>,
 }
 
 /// What a right answer looks like.
@@ -260,8 +256,7 @@ pub(crate) struct Stream {
     #[serde(default)]
     pub(crate) complete: Complete,
     /// The longest silence [10s].
-    #[schemars(with = "Option<DurationSchema>")]
-    pub(crate) idle_timeout: Option<String>,
+    pub(crate) idle_timeout: Option<DurationText>,
 }
 
 /// How items are cut from a body.
@@ -356,6 +351,5 @@ pub(crate) struct Stage {
     pub(crate) rate: f64,
     /// How long.
     #[serde(rename = "for")]
-    #[schemars(with = "DurationSchema")]
-    pub(crate) duration: String,
+    pub(crate) duration: DurationText,
 }

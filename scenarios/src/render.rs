@@ -7,7 +7,7 @@ use crate::scope::{Place, RenderError, Scope};
 
 /// A request, ready for the wire but for `host` and `content-length`, which belong
 /// to whoever knows the target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RenderedRequest {
     /// HTTP method.
     pub method: String,
@@ -17,6 +17,18 @@ pub struct RenderedRequest {
     pub headers: Vec<(String, String)>,
     /// The body, maybe empty.
     pub body: Vec<u8>,
+}
+
+/// Without values, some of which are secrets.
+impl std::fmt::Debug for RenderedRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("RenderedRequest")
+            .field("method", &self.method)
+            .field("headers", &headers)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// How often a request must be built anew.

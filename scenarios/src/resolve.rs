@@ -19,7 +19,7 @@ mod answer;
 mod feeder;
 mod names;
 mod request;
-mod values;
+pub(crate) mod values;
 mod variables;
 
 /// The closed model's levels when a file says nothing.
@@ -267,7 +267,7 @@ fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, Sce
     let stages = raw.stages.iter().enumerate().map(|(index, stage)| {
         let place = place.item(index);
         values::rate(document, &place.key("rate"), stage.rate)?;
-        let duration = values::positive_duration(document, &place.key("for"), &stage.duration)?;
+        let duration = values::positive_duration(document, &place.key("for"), &stage.duration.0)?;
         Ok(Stage {
             rate: stage.rate,
             duration,

@@ -6,3 +6,8 @@ use crate::raw;
 pub fn scenario() -> serde_json::Value {
     schemars::schema_for!(raw::Scenario).to_value()
 }
+
+/// The schema of migration plans.
+pub fn migration() -> serde_json::Value {
+    schemars::schema_for!(crate::migration::MigrationPlan).to_value()
+}

@@ -34,7 +34,7 @@ pub enum RenderError {
 }
 
 /// One user's variables.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Scope {
     plan: Arc<Plan>,
     user: u32,
@@ -45,6 +45,16 @@ pub struct Scope {
     prepared: BTreeMap<String, Json>,
     /// From this iteration's answers.
     answered: BTreeMap<String, Json>,
+}
+
+/// Without values, some of which are secrets.
+impl std::fmt::Debug for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope")
+            .field("user", &self.user)
+            .field("iteration", &self.iteration)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a value is written into its surroundings.

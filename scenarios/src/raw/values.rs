@@ -14,14 +14,32 @@ use serde_json::Value as Json;
 use super::{Source, Variable};
 
 /// A number and its unit: `us`, `ms`, `s`, `m` or `h`.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "stands for durations in the JSON Schema only")]
-pub(crate) struct DurationSchema(
-    #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?(us|ms|s|m|h)$"))] String,
+#[derive(Debug, JsonSchema)]
+#[schemars(rename = "Duration")]
+pub(crate) struct DurationText(
+    #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?(us|ms|s|m|h)$"))] pub(crate) String,
 );
 
+impl<'d> Deserialize<'d> for DurationText {
+    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = DurationText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration with its unit, as \"30s\"")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<DurationText, E> {
+                Ok(DurationText(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Reader)
+    }
+}
+
 #[derive(JsonSchema)]
-#[schemars(untagged)]
+#[schemars(untagged, rename = "Status")]
 #[expect(dead_code, reason = "stands for statuses in the JSON Schema only")]
 pub(crate) enum StatusSchema {
     One(#[schemars(range(min = 200, max = 599))] u16),

@@ -216,7 +216,7 @@ impl Context<'_> {
         }
         let idle_timeout = match &raw.idle_timeout {
             Some(text) => {
-                values::positive_duration(self.document, &place.key("idle_timeout"), text)?
+                values::positive_duration(self.document, &place.key("idle_timeout"), &text.0)?
             }
             None => IDLE_TIMEOUT_DEFAULT.min(timeout),
         };

@@ -109,7 +109,10 @@ fn json_lines_column(path: &Path, text: &str, column: &str) -> Result<Vec<String
         }
         let object: serde_json::Map<String, Json> =
             serde_json::from_str(line).map_err(|error| {
-                let what = format!("the line is no JSON object: {error}");
+                // Serde counts lines within the text that it was given: ours is the file's.
+                let message = error.to_string();
+                let reason = message.split(" at line ").next().unwrap_or(&message);
+                let what = format!("the line is no JSON object: {reason}");
                 let fix = "write one JSON object per line, as {\"text\": \"…\"}";
                 invalid(path, text, at, what, fix.to_owned())
             })?;

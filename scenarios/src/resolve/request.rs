@@ -39,7 +39,7 @@ impl<'d> RequestResolver<'d> {
     ) -> Result<Self, ScenarioError> {
         let place = Place::Root.key("defaults");
         let timeout = match &defaults.timeout {
-            Some(text) => values::positive_duration(document, &place.key("timeout"), text)?,
+            Some(text) => values::positive_duration(document, &place.key("timeout"), &text.0)?,
             None => TIMEOUT_DEFAULT,
         };
         let section = place.key("headers");
@@ -98,11 +98,11 @@ impl<'d> RequestResolver<'d> {
         let expect = answer.expect(raw.expect.as_ref(), raw.stream.is_some())?;
         let stream = answer.stream(raw.stream.as_ref(), self.timeout)?;
         let think = match &raw.think {
-            Some(text) => values::duration(document, &place.key("think"), text)?,
+            Some(text) => values::duration(document, &place.key("think"), &text.0)?,
             None => Duration::ZERO,
         };
         let timeout = match &raw.timeout {
-            Some(text) => values::positive_duration(document, &place.key("timeout"), text)?,
+            Some(text) => values::positive_duration(document, &place.key("timeout"), &text.0)?,
             None => self.timeout,
         };
         self.names.reveal(extract.keys());
@@ -229,16 +229,29 @@ impl<'d> RequestResolver<'d> {
         place: &Place<'_>,
         json: &serde_json::Value,
     ) -> Result<Body, ScenarioError> {
-        let body = JsonBody::compile(json).map_err(|error| {
-            self.document.error(
-                place,
-                error.to_string(),
-                "write a variable as `${name}`, and a literal `${` as `$${`",
-            )
-        })?;
-        body.variables()
-            .try_for_each(|name| self.names.check_use(self.document, place, name))?;
+        self.check_json(place, json)?;
+        let body = JsonBody::compile(json)
+            .map_err(|error| values::template_error(self.document, place, &error))?;
         Ok(Body::Json(body))
+    }
+
+    /// Checks the texts one by one, since only here each has its own place.
+    fn check_json(&self, place: &Place<'_>, json: &serde_json::Value) -> Result<(), ScenarioError> {
+        match json {
+            serde_json::Value::String(text) => {
+                let template = values::template(self.document, place, text)?;
+                self.names
+                    .check_template(self.document, place, &template, false)
+            }
+            serde_json::Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, item)| self.check_json(&place.item(index), item)),
+            serde_json::Value::Object(fields) => fields
+                .iter()
+                .try_for_each(|(key, field)| self.check_json(&place.key(key), field)),
+            _ => Ok(()),
+        }
     }
 
     fn raw_body(

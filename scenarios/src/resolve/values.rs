@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::document::{Document, Place};
 use crate::error::ScenarioError;
 use crate::plan::Template;
+use crate::template::TemplateError;
 
 /// A request's longest name: it is a table's row and a chart's label.
 pub(crate) const REQUEST_NAME_CHARS_MAX: usize = 100;
@@ -141,13 +142,16 @@ pub(crate) fn template(
     place: &Place<'_>,
     text: &str,
 ) -> Result<Template, ScenarioError> {
-    Template::parse(text).map_err(|error| {
-        document.error(
-            place,
-            error.to_string(),
-            "write a variable as `${name}`, and a literal `${` as `$${`",
-        )
-    })
+    Template::parse(text).map_err(|error| template_error(document, place, &error))
+}
+
+pub(crate) fn template_error(
+    document: &Document<'_>,
+    place: &Place<'_>,
+    error: &TemplateError,
+) -> ScenarioError {
+    let fix = "write a variable as `${name}`, and a literal `${` as `$${`";
+    document.error(place, error.to_string(), fix)
 }
 
 pub(crate) fn path(
