@@ -163,7 +163,11 @@ pub fn use_violations(tree: &Tree) -> Vec<Violation> {
             if !path.starts_with(within) || is_its_home {
                 continue;
             }
-            for (index, line) in code_only(text).lines().enumerate() {
+            let code = code_only(text);
+            if has_own_module(&code, crate_name) {
+                continue; // there the name means that module
+            }
+            for (index, line) in code.lines().enumerate() {
                 if uses_crate(line, crate_name) {
                     violations.push(Violation::new(
                         format!("{path}:{}", index + 1),
@@ -175,6 +179,31 @@ pub fn use_violations(tree: &Tree) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Does the file declare or import a module of ours that is called as the crate?
+fn has_own_module(code: &str, crate_name: &str) -> bool {
+    code.split(';').any(|statement| {
+        let words: Vec<&str> = statement
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty())
+            .collect();
+        let after = |word: &str| {
+            words
+                .iter()
+                .position(|found| *found == word)
+                .map(|at| &words[at + 1..])
+        };
+        let declares = after("mod").is_some_and(|rest| rest.first() == Some(&crate_name));
+        let imports = after("use").is_some_and(|rest| {
+            // As the last part of a path: `crate::stores::{redis, Keys}`, not `redis::Keys`.
+            matches!(rest.first(), Some(&("crate" | "super" | "self")))
+                && statement
+                    .split([',', '{', '}'])
+                    .any(|path| path.trim().rsplit("::").next() == Some(crate_name))
+        });
+        declares || imports
+    })
 }
 
 /// Is the crate named here as a path's first part, or imported whole?
