@@ -115,11 +115,13 @@ impl Hot {
 }
 
 /// Reads this thread; `None` only while the thread is being torn down.
-fn read_thread(read: impl FnOnce(&mut ThreadReader) -> Reading) -> Option<Reading> {
+fn read_thread() -> Option<Reading> {
     READER
         .try_with(|reader| {
             let mut reader = reader.borrow_mut();
-            read(reader.get_or_insert_with(ThreadReader::for_this_thread))
+            reader
+                .get_or_insert_with(ThreadReader::for_this_thread)
+                .read()
         })
         .ok()
 }
@@ -198,7 +200,7 @@ impl Meter {
         HOT.with(|hot| {
             self.claim_loop(hot);
             if hot.hooked.get()
-                && let Some(reading) = read_thread(ThreadReader::opening)
+                && let Some(reading) = read_thread()
             {
                 self.close_interval(hot, &reading, None);
             }
@@ -210,7 +212,7 @@ impl Meter {
     pub(crate) fn on_unpark(&self) {
         HOT.with(|hot| {
             self.claim_loop(hot);
-            if let Some(reading) = read_thread(ThreadReader::opening) {
+            if let Some(reading) = read_thread() {
                 hot.start_interval(reading);
                 hot.hooked.set(true);
             }
@@ -263,11 +265,12 @@ impl Meter {
             let split = self.always_split
                 || !hot.hooked.get()
                 || hot.full_split_until.get().is_some_and(|until| at < until);
-            if split && let Some(reading) = read_thread(ThreadReader::opening) {
+            if split && let Some(reading) = read_thread() {
                 if hot.hooked.get() {
                     self.close_interval(hot, &reading, None);
                 }
-                let at = reading.wall;
+                // The reading's own microseconds hold the loop, but they aren't the handler's.
+                let at = Instant::now();
                 let kind = PollKind::Split(reading);
                 return Some(PollStart { at, kind });
             }
@@ -310,7 +313,7 @@ impl Meter {
         now: Instant,
         endpoint: &EndpointCells,
     ) -> u64 {
-        let Some(after) = read_thread(|reader| reader.closing(now)) else {
+        let Some(after) = read_thread() else {
             return 0;
         };
         let interval = Interval::between(before, &after);
@@ -337,7 +340,7 @@ impl Meter {
             .get()
             .is_some_and(|last| now.saturating_duration_since(last.wall) >= READING_AGE_MAX);
         if (hold > LONG_POLL || stale)
-            && let Some(reading) = read_thread(|reader| reader.closing(now))
+            && let Some(reading) = read_thread()
         {
             return self.close_interval(hot, &reading, Some(endpoint));
         }

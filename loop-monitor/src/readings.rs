@@ -8,10 +8,15 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
+
+/// Reading takes a few microseconds; from here on the thread has lost its core meanwhile.
+const READING_TIME_MAX: Duration = Duration::from_micros(30);
+/// A machine so busy that three readings in a row are interrupted is rare, and not worth more.
+const ATTEMPTS: usize = 3;
 
 /// State of a thread at one moment; differences of two make an interval.
 #[derive(Debug, Clone, Copy)]
@@ -66,21 +71,27 @@ impl ThreadReader {
         self.schedstat.as_ref().and_then(read_run_delay).is_some()
     }
 
-    /// A reading to begin an interval with: the wall clock last, so that what reading costs stays outside.
-    pub(crate) fn opening(&mut self) -> Reading {
-        self.read_usage();
-        let cpu_ns = thread_cpu_ns();
-        self.reading(Instant::now(), cpu_ns)
+    /// Reads all sources as of one moment.
+    ///
+    /// A thread that loses its core half-way has a wall clock from before and a `run_delay` from
+    /// after the wait, which would hide as much blocked time; then everything is read again. After
+    /// [`ATTEMPTS`] the reading stands, with that error.
+    pub(crate) fn read(&mut self) -> Reading {
+        let mut wall = Instant::now();
+        for _ in 1..ATTEMPTS {
+            let reading = self.read_as_of(wall);
+            let read = Instant::now();
+            if read.saturating_duration_since(wall) < READING_TIME_MAX {
+                return reading;
+            }
+            wall = read;
+        }
+        self.read_as_of(wall)
     }
 
-    /// A reading to end an interval with, whose wall clock was read at `wall`, just now.
-    pub(crate) fn closing(&mut self, wall: Instant) -> Reading {
+    fn read_as_of(&mut self, wall: Instant) -> Reading {
         let cpu_ns = thread_cpu_ns();
         self.read_usage();
-        self.reading(wall, cpu_ns)
-    }
-
-    fn reading(&self, wall: Instant, cpu_ns: u64) -> Reading {
         Reading {
             wall,
             cpu_ns,
@@ -176,9 +187,9 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the sleep is what is read")]
     fn a_sleep_shows_in_the_counts_and_not_in_the_cpu_clock() {
         let mut reader = ThreadReader::for_this_thread();
-        let before = reader.opening();
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        let after = reader.closing(Instant::now());
+        let before = reader.read();
+        std::thread::sleep(Duration::from_millis(5));
+        let after = reader.read();
         assert!(after.sleeps > before.sleeps);
         let wall_ns = (after.wall - before.wall).as_nanos();
         assert!(u128::from(after.cpu_ns - before.cpu_ns) < wall_ns);
