@@ -7,16 +7,10 @@ use std::path::Path;
 use program::{Call, call, unstall};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
-use unstall_results::synthetic::{EndpointSpec, record};
+use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 fn endpoint(ratio: f64) -> EndpointSpec {
-    EndpointSpec {
-        name: "GET usage".to_owned(),
-        p50_ms: 20.0,
-        spread: 0.4,
-        before_blocked: 200.0,
-        ratio,
-    }
+    EndpointSpec { ratio, spread: 0.4, ..EndpointSpec::new("GET usage", 20.0) }
 }
 
 fn write(folder: &Path, name: &str, record: &RunRecord) {
@@ -83,13 +77,8 @@ fn a_policy_is_read_with_its_mistakes_named() {
 #[test]
 fn two_sessions_are_advisory() {
     let folder = tempfile::tempdir().expect("a folder");
-    let both = record(1, 10, 400, &[endpoint(0.4)]);
-    for arm in ["before", "after"] {
-        let mut one = both.clone();
-        one.arms.retain(|name, _| name == arm);
-        one.blocks.retain(|block| block.arm == arm);
-        write(folder.path(), &format!("{arm}.json"), &one);
-    }
+    write(folder.path(), "before.json", &run_record(1, 400, &[endpoint(1.0)]));
+    write(folder.path(), "after.json", &run_record(2, 400, &[endpoint(1.0)]));
     let call = call(folder.path(), ["compare", "before.json", "after.json", "--json"]);
     call.assert_code(4);
     assert_eq!(call.document()["comparisons"][0]["paired"], false);

@@ -105,7 +105,7 @@ struct CellDocument {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct EstimateDocument {
+pub(super) struct EstimateDocument {
     /// `null` when nothing was measured.
     value: Option<f64>,
     /// Lower end of the 95 % interval, where one exists.

@@ -4,57 +4,115 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use unstall_results::record::{ErrorKind, RunRecord};
+use unstall_results::summary::{Percentile, Summary, summarise};
 
-/// One record of one version.
+use super::comparison::EstimateDocument;
+use super::finite;
+
+/// One record whose versions were not compared.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct RunDocument {
     /// Label of the record.
-    pub(crate) label: String,
+    label: String,
     /// Scenario that was driven.
-    pub(crate) scenario: String,
+    scenario: String,
     /// True when it was stopped before its plan was done.
-    pub(crate) interrupted: bool,
-    /// Faults of our own that spoil the numbers.
-    pub(crate) faults: Vec<String>,
-    /// Every endpoint and level.
-    pub(crate) endpoints: Vec<EndpointDocument>,
+    interrupted: bool,
+    /// Why blocks may not be used, if any may not.
+    faults: Vec<String>,
+    /// Every level and endpoint; invalid blocks are left out.
+    measured: Vec<MeasuredDocument>,
 }
 
-/// One endpoint at one level.
+/// One endpoint, or the whole service, at one level.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct EndpointDocument {
-    /// Its name in the scenario.
-    pub(crate) endpoint: String,
+struct MeasuredDocument {
+    /// The version: `run`, or `before` and `after`.
+    arm: String,
     /// Users at once.
-    pub(crate) level: u32,
+    level: u32,
+    /// Its name in the scenario, `null` for the whole service.
+    endpoint: Option<String>,
+    /// Requests that ended well or badly.
+    requests: u64,
     /// Checked, successful answers.
-    pub(crate) completed: u64,
-    /// Failures by kind.
-    pub(crate) errors: BTreeMap<String, u64>,
+    completed: u64,
+    /// Failures by kind; only kinds that occurred.
+    errors: BTreeMap<String, u64>,
     /// Completed requests per second of wall time.
-    pub(crate) requests_per_second: Option<f64>,
-    /// Response time: median.
-    pub(crate) p50_ms: PercentileDocument,
-    /// Response time: 95th percentile.
-    pub(crate) p95_ms: PercentileDocument,
-    /// Response time: 99th percentile.
-    pub(crate) p99_ms: PercentileDocument,
-    /// Response time: maximum.
-    pub(crate) max_ms: Option<f64>,
+    requests_per_second: Option<f64>,
+    /// Response time; `null` for the whole service, whose requests are not alike.
+    p50_ms: Option<EstimateDocument>,
+    /// See `p50_ms`.
+    p95_ms: Option<EstimateDocument>,
+    /// See `p50_ms`.
+    p99_ms: Option<EstimateDocument>,
+    /// Longest successful answer.
+    max_ms: Option<f64>,
+    /// Blocked loop time, where the service's monitor counted it.
+    blocked_ms_per_1000: Option<f64>,
+    /// CPU of the service, where it was started here.
+    cpu_us_per_request: Option<f64>,
+    /// Threads of the service, where it was started here.
+    threads: Option<f64>,
 }
 
-/// A percentile with its distribution-free interval.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct PercentileDocument {
-    /// `null` when there are too few answers to tell.
-    pub(crate) value: Option<f64>,
-    /// Lower end of the 95 % interval, where one exists.
-    pub(crate) low: Option<f64>,
-    /// Upper end of the same.
-    pub(crate) high: Option<f64>,
-    /// True when the value is only a lower bound: failures reach into this percentile.
-    pub(crate) at_least: bool,
+impl From<&RunRecord> for RunDocument {
+    fn from(record: &RunRecord) -> Self {
+        let invalid = record.blocks.iter().filter(|block| !block.validity.ok);
+        Self {
+            label: record.label.clone(),
+            scenario: record.scenario.name.clone(),
+            interrupted: record.interrupted,
+            faults: invalid.flat_map(|block| block.validity.reasons.iter().cloned()).collect(),
+            measured: summarise(record).iter().map(MeasuredDocument::from).collect(),
+        }
+    }
+}
+
+impl From<&Summary> for MeasuredDocument {
+    fn from(summary: &Summary) -> Self {
+        let errors = summary.errors.iter().map(|(kind, count)| (error_name(*kind), *count));
+        Self {
+            arm: summary.arm.clone(),
+            level: summary.level,
+            endpoint: summary.endpoint.clone(),
+            requests: summary.requests,
+            completed: summary.completed,
+            errors: errors.map(|(name, count)| (name.to_owned(), count)).collect(),
+            requests_per_second: finite(summary.throughput_per_second),
+            p50_ms: percentile(summary, 0.5),
+            p95_ms: percentile(summary, 0.95),
+            p99_ms: percentile(summary, 0.99),
+            #[expect(clippy::cast_precision_loss, reason = "far below 2^53 µs")]
+            max_ms: summary.response_us_max.map(|us| us as f64 / 1e3),
+            blocked_ms_per_1000: summary.blocked_ms_per_1000.and_then(finite),
+            cpu_us_per_request: summary.cpu_us_per_request.and_then(finite),
+            threads: summary.threads.and_then(finite),
+        }
+    }
+}
+
+fn percentile(summary: &Summary, q: f64) -> Option<EstimateDocument> {
+    let same = |percentile: &&Percentile| (percentile.q - q).abs() < 1e-9;
+    let percentile = summary.percentiles.iter().find(same)?;
+    Some(EstimateDocument::from(&percentile.estimate))
+}
+
+fn error_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Status => "status",
+        ErrorKind::Connect => "connect",
+        ErrorKind::Dns => "dns",
+        ErrorKind::Tls => "tls",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Reset => "reset",
+        ErrorKind::Protocol => "protocol",
+        ErrorKind::Decode => "decode",
+        ErrorKind::CheckFailed => "check_failed",
+        ErrorKind::Truncated => "truncated",
+    }
 }
