@@ -3,8 +3,8 @@
 //!     cargo run -p unstall-reports --example render -- report.html
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
-//! (terminal). A second word chooses what is shown: `steps` (default), `pass`,
-//! `inconclusive`, `invalid`, `run`, `large` or `hostile`.
+//! (terminal). A second word chooses what is shown: `steps` (default), `judged`
+//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `large` or `hostile`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,11 +18,12 @@ mod fixture;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().ok_or(
-        "usage: render FILE.(html|md|xml|txt) [steps|pass|inconclusive|invalid|run|large|hostile]",
+        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|large|hostile]",
     )?);
     let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
     let compared = match shown.as_str() {
         "steps" => vec![fixture::passing(), fixture::regressing()],
+        "judged" => vec![fixture::judged()],
         "pass" => vec![fixture::passing()],
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "run" => Vec::new(),
         other => {
             return Err(format!(
-                "`{other}` is none of steps, pass, inconclusive, invalid, run, large, hostile"
+                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, large, hostile"
             )
             .into());
         }

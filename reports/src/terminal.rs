@@ -151,7 +151,7 @@ fn cell_table(page: &mut Page, comparison: &Comparison) {
     for group in [Group::Judged, Group::Advisory] {
         for cell in ranking::cells(comparison, group) {
             rows.push(row(cell, group, several_levels));
-            styles.push(colour_of(cell, group));
+            styles.push(colour_of(cell, group, comparison.verdict));
         }
     }
     let widths = fit(&rows, page.style.width);
@@ -206,8 +206,10 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
     .to_vec()
 }
 
-fn colour_of(cell: &Cell, group: Group) -> &'static str {
+/// Numbers of an invalid measurement get no colour: it would be a judgement.
+fn colour_of(cell: &Cell, group: Group, verdict: Verdict) -> &'static str {
     match (group, cell.outcome) {
+        _ if verdict == Verdict::Invalid => "2",
         (Group::Judged, Outcome::Regression) => "31",
         (Group::Judged, Outcome::Improvement) => "32",
         (Group::Judged, Outcome::Inconclusive { .. }) => "33",

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Cell, Comparison, Metric, Outcome};
+use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale, Verdict};
 
 use super::{forest, table};
 use crate::ranking::Group;
@@ -29,7 +29,6 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
         forest::heading()
     )?;
     let extents = forest::extents(comparison);
-    let several_levels = ranking::several_levels(comparison);
     for group in Group::ALL {
         let cells = ranking::cells(comparison, group);
         if cells.is_empty() {
@@ -41,7 +40,7 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
             group.title()
         )?;
         for cell in cells {
-            row(out, cell, group, several_levels, &extents)?;
+            row(out, comparison, cell, group, &extents)?;
         }
         writeln!(out, "</tbody>")?;
     }
@@ -50,14 +49,14 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
 
 fn row(
     out: &mut String,
+    comparison: &Comparison,
     cell: &Cell,
     group: Group,
-    several_levels: bool,
     extents: &[(Metric, f64)],
 ) -> std::fmt::Result {
     let (sign, words) = vocabulary::outcome(cell);
-    let class = row_class(cell, group);
-    let level = if several_levels {
+    let class = row_class(cell, group, comparison.verdict);
+    let level = if ranking::several_levels(comparison) {
         format!(" <small>c\u{202F}=\u{202F}{}</small>", cell.level)
     } else {
         String::new()
@@ -73,8 +72,8 @@ fn row(
     match &cell.change {
         Some(change) => {
             let neutral = match change.scale {
-                unstall_results::comparison::Scale::Ratio => 1.0,
-                unstall_results::comparison::Scale::Difference => 0.0,
+                Scale::Ratio => 1.0,
+                Scale::Difference => 0.0,
             };
             let (arrow, _) = vocabulary::direction(change.estimate, neutral);
             write!(
@@ -97,8 +96,10 @@ fn row(
     )
 }
 
-fn row_class(cell: &Cell, group: Group) -> &'static str {
+/// Numbers of an invalid measurement get no colour: it would be a judgement.
+fn row_class(cell: &Cell, group: Group, verdict: Verdict) -> &'static str {
     match (group, cell.outcome) {
+        _ if verdict == Verdict::Invalid => "quiet",
         (Group::Judged, Outcome::Regression) => "bad",
         (Group::Judged, Outcome::Improvement) => "good",
         (Group::Judged, Outcome::Inconclusive { .. }) => "unsure",

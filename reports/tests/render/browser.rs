@@ -28,6 +28,7 @@ fn pages() -> Vec<(&'static str, String)> {
     let observed = fixture::observed();
     vec![
         ("steps", page(&steps)),
+        ("judged", page(&[fixture::judged()])),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),
@@ -127,13 +128,22 @@ fn browse(chromium: &Path, folder: &Path, file: &Path, arguments: &[&str]) -> (S
     (text(&out), text(&err))
 }
 
-/// Puts a page into frames of several widths and returns the inspection's findings.
-fn inspect(chromium: &Path, name: &str, page: &str, scheme: &[&str]) -> Vec<String> {
+/// Widths of a small phone, a usual phone and a desktop, CSS pixels.
+const WIDTHS: [u32; 3] = [360, 390, 1280];
+
+/// Puts each page into frames of several widths and returns the inspection's
+/// findings: a kind, the page's name and what was found.
+fn inspect(chromium: &Path, pages: &[(&str, String)], scheme: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
-    let quoted = page.replace('&', "&amp;").replace('"', "&quot;");
-    let frames: String = [360, 390, 1280]
-        .map(|width| format!("<iframe width=\"{width}\" height=\"900\" style=\"border:0\" srcdoc=\"{quoted}\"></iframe>"))
-        .concat();
+    let mut frames = String::new();
+    for (name, page) in pages {
+        let quoted = page.replace('&', "&amp;").replace('"', "&quot;");
+        for width in WIDTHS {
+            frames.push_str(&format!(
+                "<iframe title=\"{name}\" width=\"{width}\" height=\"900\" style=\"border:0\" srcdoc=\"{quoted}\"></iframe>"
+            ));
+        }
+    }
     let file = folder.path().join("around.html");
     fs::write(
         &file,
@@ -144,8 +154,9 @@ fn inspect(chromium: &Path, name: &str, page: &str, scheme: &[&str]) -> Vec<Stri
     arguments.extend(scheme);
     let (dom, log) = browse(chromium, folder.path(), &file, &arguments);
     let complaint = log.lines().find(|line| line.contains("CONSOLE"));
-    assert_eq!(complaint, None, "{name}");
-    let start = dom.find("<pre id=\"findings\">").expect("the findings") + 19;
+    assert_eq!(complaint, None);
+    let opening = "<pre id=\"findings\">";
+    let start = dom.find(opening).expect("the findings") + opening.len();
     let end = start + dom[start..].find("</pre>").expect("the findings' end");
     dom[start..end].lines().map(str::to_owned).collect()
 }
@@ -155,39 +166,31 @@ fn every_page_is_sound_in_light_and_dark() {
     let Some(chromium) = chromium() else {
         return;
     };
-    for (name, page) in pages() {
-        let light = inspect(
-            &chromium,
-            name,
-            &page,
-            &["--blink-settings=preferredColorScheme=1"],
-        );
-        let dark = inspect(
-            &chromium,
-            name,
-            &page,
-            &["--blink-settings=preferredColorScheme=0"],
-        );
-        for (scheme, findings) in [("light", &light), ("dark", &dark)] {
-            let faults: Vec<&String> = findings
-                .iter()
-                .filter(|line| line.starts_with("fault"))
-                .collect();
-            assert!(faults.is_empty(), "{name}, {scheme}: {faults:#?}");
-            let frames = findings
-                .iter()
-                .filter(|line| line.starts_with("frame"))
-                .count();
-            assert_eq!(frames, 3, "{name}, {scheme}: {findings:?}");
-        }
-        let background = |findings: &[String]| {
-            findings
-                .iter()
-                .find(|line| line.starts_with("background"))
-                .cloned()
-                .expect("a background")
-        };
-        assert_ne!(background(&light), background(&dark), "{name}");
+    let pages = pages();
+    let light = inspect(
+        &chromium,
+        &pages,
+        &["--blink-settings=preferredColorScheme=1"],
+    );
+    let dark = inspect(
+        &chromium,
+        &pages,
+        &["--blink-settings=preferredColorScheme=0"],
+    );
+    let of_kind = |findings: &[String], kind: &str| -> Vec<String> {
+        let wanted = findings.iter().filter(|line| line.starts_with(kind));
+        wanted.cloned().collect()
+    };
+    for (scheme, findings) in [("light", &light), ("dark", &dark)] {
+        let faults = of_kind(findings, "fault");
+        assert!(faults.is_empty(), "{scheme}: {faults:#?}");
+        let frames = of_kind(findings, "frame").len();
+        assert_eq!(frames, pages.len() * WIDTHS.len(), "{scheme}: {findings:?}");
+    }
+    let (in_light, in_dark) = (of_kind(&light, "background"), of_kind(&dark, "background"));
+    assert_eq!(in_light.len(), in_dark.len());
+    for (one, other) in in_light.iter().zip(&in_dark) {
+        assert_ne!(one, other);
     }
 }
 
@@ -199,14 +202,12 @@ fn the_inspection_finds_faults() {
     let bad = "<!doctype html><html><head><title>x</title></head><body style=\"margin:0;background:#fff\">\
         <h1>a</h1><h3>b</h3><p style=\"color:#ccc\">pale</p><div style=\"width:2000px\">wide</div>\
         <table><tr><th>x</th></tr></table><img src=\"x.png\"></body></html>";
-    let findings = inspect(&chromium, "bad", bad, &[]).join("\n");
+    let findings = inspect(&chromium, &[("bad", bad.to_owned())], &[]).join("\n");
     for expected in [
-        "overflow", "contrast", "heading", "caption", "scope", "element", "landmark",
+        "overflow", "contrast", "heading", "caption", "scope", "element", "landmark", "request",
     ] {
-        assert!(
-            findings.contains(&format!("fault {expected}")),
-            "{expected}: {findings}"
-        );
+        let fault = format!("fault {expected} in bad");
+        assert!(findings.contains(&fault), "{fault}: {findings}");
     }
 }
 

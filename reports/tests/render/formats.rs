@@ -222,6 +222,19 @@ fn overall_verdict_has_one_precedence() {
 }
 
 #[test]
+fn a_real_comparison_is_shown_with_its_own_words() {
+    let judged = [fixture::judged()];
+    let comparison = &judged[0].1;
+    assert_eq!(comparison.verdict, Verdict::Pass, "{comparison:#?}");
+    let page = html::render(&report(&judged));
+    for clause in comparison.headline.split("; ") {
+        assert!(page.contains(&clause.replace('\'', "&#39;")), "{clause}");
+    }
+    let text = terminal::render(&report(&judged), Style::default());
+    assert!(text.contains("✓ PASS"), "{text}");
+}
+
+#[test]
 fn a_large_page_stays_small() {
     let large = [fixture::large()];
     let page = html::render(&report(&large));

@@ -1,7 +1,8 @@
 // What a reader would stumble over, one finding a line. Runs around the report, never in it.
 addEventListener("load", () => {
   const findings = [];
-  const fault = (kind, text) => findings.push("fault " + kind + ": " + text);
+  let name = "";
+  const fault = (kind, text) => findings.push("fault " + kind + " in " + name + ": " + text);
   const parse = (colour) => {
     const found = colour.match(/rgba?\(([^)]+)\)/);
     if (!found) return null;
@@ -20,16 +21,17 @@ addEventListener("load", () => {
     return { r: 255, g: 255, b: 255, a: 1 };
   };
   for (const frame of document.querySelectorAll("iframe")) {
+    name = frame.title;
     const page = frame.contentDocument;
     const view = frame.contentWindow;
     const width = frame.clientWidth;
     const root = page.documentElement;
-    findings.push("frame " + width + " scrolls " + root.scrollWidth);
-    findings.push("background " + view.getComputedStyle(page.body).backgroundColor);
+    findings.push("frame " + name + " at " + width + " scrolls " + root.scrollWidth);
+    findings.push("background " + name + " " + view.getComputedStyle(page.body).backgroundColor);
     if (root.scrollWidth > width) fault("overflow", root.scrollWidth + " > " + width);
-    for (const name of ["script", "img", "iframe", "object", "embed", "testcase"]) {
-      const count = page.querySelectorAll(name).length;
-      if (count) fault("element", count + " × " + name);
+    for (const tag of ["script", "img", "iframe", "object", "embed", "testcase"]) {
+      const count = page.querySelectorAll(tag).length;
+      if (count) fault("element", count + " × " + tag);
     }
     for (const element of page.querySelectorAll("[src],[href]")) {
       const target = element.getAttribute("src") || element.getAttribute("href");
@@ -39,8 +41,8 @@ addEventListener("load", () => {
     const ids = [...page.querySelectorAll("[id]")].map((element) => element.id);
     if (new Set(ids).size !== ids.length) fault("id", "an id is used twice");
     if (!root.lang) fault("language", "none");
-    for (const name of ["header", "main", "footer"]) {
-      if (page.querySelectorAll(name).length !== 1) fault("landmark", name);
+    for (const landmark of ["header", "main", "footer"]) {
+      if (page.querySelectorAll(landmark).length !== 1) fault("landmark", landmark);
     }
     let last = 0;
     for (const heading of page.querySelectorAll("h1,h2,h3,h4")) {
