@@ -63,7 +63,10 @@ impl<'a> BeforeBlock<'a> {
 
     fn wait(&self, child: &mut Child) -> anyhow::Result<ExitStatus> {
         loop {
-            if let Some(status) = child.try_wait().context("--before-block can't be waited for")? {
+            if let Some(status) = child
+                .try_wait()
+                .context("--before-block can't be waited for")?
+            {
                 return Ok(status);
             }
             if self.stop.is_requested() {

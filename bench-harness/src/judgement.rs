@@ -13,9 +13,9 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
-use crate::identity;
 use crate::console::{Console, Outcome};
 use crate::document::{ComparisonDocument, Content, RunDocument};
+use crate::identity;
 use crate::session::Ended;
 
 /// The arms of a record that compares.
@@ -59,17 +59,23 @@ impl Judgement {
     /// Adds what a session measured. One that could not go on is invalid; one that was
     /// stopped too early to be compared is inconclusive.
     pub(crate) fn conclude(&mut self, ended: Ended, policy: &Policy) -> anyhow::Result<()> {
-        let Ended { record, path, broken } = ended;
+        let Ended {
+            record,
+            path,
+            broken,
+        } = ended;
         let saved = format!("what was measured is in {}", path.display());
         if record.interrupted {
-            self.notes.push(format!("{} is not complete; {saved}", record.label));
+            self.notes
+                .push(format!("{} is not complete; {saved}", record.label));
         }
         let paired = is_paired(&record);
         let comparison = match compare(&record, policy) {
             _ if !paired => None,
             Ok(comparison) => Some(comparison),
             Err(error) if record.interrupted => {
-                self.notes.push(format!("{} can't be judged: {error}", record.label));
+                self.notes
+                    .push(format!("{} can't be judged: {error}", record.label));
                 self.unjudged = self.unjudged.max(Some(Verdict::Inconclusive));
                 None
             }
@@ -85,8 +91,14 @@ impl Judgement {
 
     /// Invalid before regression before inconclusive before pass; `None` if nothing was compared.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let compared = self.entries.iter().filter_map(|entry| entry.comparison.as_ref());
-        compared.map(|comparison| comparison.verdict).chain(self.unjudged).max()
+        let compared = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.comparison.as_ref());
+        compared
+            .map(|comparison| comparison.verdict)
+            .chain(self.unjudged)
+            .max()
     }
 
     /// The same for the reports crate.
@@ -108,13 +120,22 @@ impl Judgement {
 
     /// Tables for the terminal and the same for programs.
     pub(crate) fn outcome(&self, console: &Console) -> Outcome {
-        let style = Style { colour: console.colour, width: console.width };
+        let style = Style {
+            colour: console.colour,
+            width: console.width,
+        };
         let mut text = terminal::render(&self.report("", ""), style);
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));
         }
-        let comparisons = self.entries.iter().filter_map(|entry| entry.comparison.as_ref());
-        let runs = self.entries.iter().filter(|entry| entry.comparison.is_none());
+        let comparisons = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.comparison.as_ref());
+        let runs = self
+            .entries
+            .iter()
+            .filter(|entry| entry.comparison.is_none());
         Outcome {
             verdict: self.verdict(),
             text,
@@ -143,7 +164,9 @@ pub(crate) fn judge(records: Vec<RunRecord>, policy: &Policy) -> anyhow::Result<
                 judgement.add(record, policy)?;
             }
         }
-        (2, 2) => judgement.entries.push(against_each_other(&records, policy)?),
+        (2, 2) => judgement
+            .entries
+            .push(against_each_other(&records, policy)?),
         (1, 1) => bail!(
             "the record `{}` holds one version only; give a second record to compare it with, \
              or measure both versions with `unstall ab`",
@@ -159,17 +182,16 @@ pub(crate) fn judge(records: Vec<RunRecord>, policy: &Policy) -> anyhow::Result<
 }
 
 /// Two records of one version each, from different sessions.
-pub(crate) fn against_each_other(
-    records: &[RunRecord],
-    policy: &Policy,
-) -> anyhow::Result<Judged> {
+pub(crate) fn against_each_other(records: &[RunRecord], policy: &Policy) -> anyhow::Result<Judged> {
     let [before, after] = records else {
         bail!("exactly two records are needed, before and after");
     };
-    let comparison = compare_unpaired(before, after, policy).with_context(|| {
-        format!("`{}` and `{}` can't be compared", before.label, after.label)
-    })?;
-    Ok(Judged { record: side_by_side(before, after), comparison: Some(comparison) })
+    let comparison = compare_unpaired(before, after, policy)
+        .with_context(|| format!("`{}` and `{}` can't be compared", before.label, after.label))?;
+    Ok(Judged {
+        record: side_by_side(before, after),
+        comparison: Some(comparison),
+    })
 }
 
 /// One record with both arms, so that a report can show them beside each other.

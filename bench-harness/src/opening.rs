@@ -7,11 +7,12 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Target;
 use unstall_bench_harness::machine;
 use unstall_results::record::{
-    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity, StepIdentity,
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
+    StepIdentity,
 };
+use unstall_scenarios::plan::{Part, Plan, Template};
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
-use unstall_scenarios::plan::{Part, Plan, Template};
 
 /// Warm-up of MEASURING: at least so many rounds per user …
 pub(crate) const WARMUP_ROUNDS: u32 = 5;
@@ -104,7 +105,9 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
 
 /// Whether a service shares this machine with the generator, as far as its address tells.
 pub(crate) fn is_local(target: &Target) -> bool {
-    let by_address = target.literal_address().map(|address| address.ip().is_loopback());
+    let by_address = target
+        .literal_address()
+        .map(|address| address.ip().is_loopback());
     by_address.unwrap_or_else(|| target.host().eq_ignore_ascii_case("localhost"))
 }
 

@@ -50,7 +50,9 @@ impl PrivateServers {
                 .and_then(|()| fill(reference, &["seed", "--database-url", url]))
                 .map_err(Into::into)
         })?;
-        let measured = redis.measure().context("the round trip could not be measured")?;
+        let measured = redis
+            .measure()
+            .context("the round trip could not be measured")?;
         console.note(format!(
             "Servers are up after {:.1} s: {}, {}; round trip to them {:.2} ms (stated {:.2} ms)",
             begun.elapsed().as_secs_f64(),
@@ -81,7 +83,11 @@ impl PrivateServers {
     /// From what state each block starts, in the record's words.
     pub(crate) fn state_reset(&self) -> &'static str {
         // Somebody else's Redis is never emptied, so what a block left there stays.
-        if self.testbed.redis_is_private() { "template+flush" } else { "none" }
+        if self.testbed.redis_is_private() {
+            "template+flush"
+        } else {
+            "none"
+        }
     }
 
     /// The stated round trip to the stores.
@@ -95,25 +101,36 @@ impl PrivateServers {
     }
 
     fn reset(&self) -> anyhow::Result<()> {
-        self.testbed.reset_database(&self.template, &self.database)?;
+        self.testbed
+            .reset_database(&self.template, &self.database)?;
         if self.testbed.redis_is_private() {
             self.testbed.flush_redis()?;
         }
         // Straight to the server: the proxy is for what is measured.
-        fill(&self.reference, &["seed", "--redis-url", &self.testbed.redis_url()])
+        fill(
+            &self.reference,
+            &["seed", "--redis-url", &self.testbed.redis_url()],
+        )
     }
 }
 
 impl Stage for PrivateServers {
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
         self.reset()?;
-        let line = if turn.arm == BEFORE { &self.before } else { &self.after };
+        let line = if turn.arm == BEFORE {
+            &self.before
+        } else {
+            &self.after
+        };
         let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
         let database_url = self.testbed.database_url_through(postgres, &self.database);
         let mut command = ServiceCommand::new(line);
         command.environment = vec![
             ("DATABASE_URL".to_owned(), database_url),
-            ("REDIS_URL".to_owned(), self.testbed.redis_url_through(redis)),
+            (
+                "REDIS_URL".to_owned(),
+                self.testbed.redis_url_through(redis),
+            ),
         ];
         Ok(Prepared::ToStart(command))
     }
@@ -127,7 +144,9 @@ impl Drop for PrivateServers {
         }
         for database in [&self.database, &self.template] {
             if let Err(error) = self.testbed.drop_database(database) {
-                to_stderr(&format!("warning: the database {database} stays behind: {error}"));
+                to_stderr(&format!(
+                    "warning: the database {database} stays behind: {error}"
+                ));
             }
         }
     }
@@ -155,7 +174,11 @@ fn fill(reference: &Path, arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 fn whose(server: &str, private: bool) -> String {
-    if private { format!("private {server}") } else { format!("your own {server}") }
+    if private {
+        format!("private {server}")
+    } else {
+        format!("your own {server}")
+    }
 }
 
 fn ms(time: Duration) -> f64 {

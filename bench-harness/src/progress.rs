@@ -37,13 +37,21 @@ impl ProgressView {
         } else {
             ProgressDrawTarget::hidden()
         };
-        let total = u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(PARTS);
+        let total = u64::try_from(blocks)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(PARTS);
         let bar = ProgressBar::with_draw_target(Some(total), target);
         let style = ProgressStyle::with_template("{prefix} {bar:24} {msg}  {eta} left");
         // The template is constant; should indicatif refuse it, its own style will do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(title.to_owned());
-        Self { bar, blocks, engine: Arc::default(), sampler: None, told: BTreeSet::new() }
+        Self {
+            bar,
+            blocks,
+            engine: Arc::default(),
+            sampler: None,
+            told: BTreeSet::new(),
+        }
     }
 
     /// What the engine writes to.
@@ -67,7 +75,12 @@ impl ProgressView {
         self.sampler = None;
         self.bar.set_position(position(index + 1, 0, 1));
         if let Some(block) = block.filter(|_| self.bar.is_hidden()) {
-            to_stderr(&format!("block {}/{} {}", index + 1, self.blocks, describe(block)));
+            to_stderr(&format!(
+                "block {}/{} {}",
+                index + 1,
+                self.blocks,
+                describe(block)
+            ));
         }
     }
 
@@ -83,9 +96,15 @@ impl ProgressView {
     /// Says what a block had to tell, each thing once per session.
     pub(crate) fn tell(&mut self, arm: &str, measured: &MeasuredBlock) {
         let examples = measured.examples.iter().map(|example| {
-            format!("{arm}: {} failed, for example: {}", example.endpoint, example.message)
+            format!(
+                "{arm}: {} failed, for example: {}",
+                example.endpoint, example.message
+            )
         });
-        let warnings = measured.warnings.iter().map(|warning| format!("{arm}: {warning}"));
+        let warnings = measured
+            .warnings
+            .iter()
+            .map(|warning| format!("{arm}: {warning}"));
         for line in examples.chain(warnings) {
             if self.told.insert(line.clone()) {
                 self.say(&line);
@@ -101,7 +120,9 @@ impl ProgressView {
 }
 
 fn position(index: usize, done: u64, total: u64) -> u64 {
-    let whole = u64::try_from(index).unwrap_or(u64::MAX).saturating_mul(PARTS);
+    let whole = u64::try_from(index)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(PARTS);
     whole.saturating_add(done.min(total).saturating_mul(PARTS) / total.max(1))
 }
 
@@ -123,7 +144,11 @@ fn describe(block: &Block) -> String {
 
 fn ms(us: u64) -> String {
     let ms = Duration::from_micros(us).as_secs_f64() * 1e3;
-    if ms < 100.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
+    if ms < 100.0 {
+        format!("{ms:.1} ms")
+    } else {
+        format!("{ms:.0} ms")
+    }
 }
 
 /// A thread that looks at the engine while a block runs; stops when it is dropped.
@@ -152,8 +177,14 @@ impl Sampler {
                 thread::park_timeout(LOOK_EVERY);
             }
         };
-        let thread = thread::Builder::new().name("progress".to_owned()).spawn(work).ok()?;
-        Some(Self { over, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(work)
+            .ok()?;
+        Some(Self {
+            over,
+            thread: Some(thread),
+        })
     }
 }
 
@@ -196,6 +227,9 @@ mod tests {
             failed: 3,
             p95_us: Some(12_340),
         };
-        assert_eq!(say(look, Duration::from_millis(500)), "400/s, p95 12.3 ms, 3 errors");
+        assert_eq!(
+            say(look, Duration::from_millis(500)),
+            "400/s, p95 12.3 ms, 3 errors"
+        );
     }
 }

@@ -63,7 +63,10 @@ impl RecordFile {
             create_folder(folder)?;
         }
         check_writable(folder)?;
-        Ok(Self { path, replace: placement.force })
+        Ok(Self {
+            path,
+            replace: placement.force,
+        })
     }
 
     /// Where the record is, or will be.
@@ -86,13 +89,19 @@ impl RecordFile {
 
     /// Removes a record that holds nothing.
     pub(crate) fn discard(&self) -> anyhow::Result<()> {
-        fs::remove_file(&self.path)
-            .with_context(|| format!("{} holds no block, and can't be removed", self.path.display()))
+        fs::remove_file(&self.path).with_context(|| {
+            format!(
+                "{} holds no block, and can't be removed",
+                self.path.display()
+            )
+        })
     }
 
     /// The first save, which replaces nothing.
     fn claim(&mut self, record: &RunRecord) -> anyhow::Result<()> {
-        let own = self.path.with_file_name(format!("{}-{}.json", stem(&self.path), record.id));
+        let own = self
+            .path
+            .with_file_name(format!("{}-{}.json", stem(&self.path), record.id));
         store::write(&own, record).context("the record could not be saved")?;
         if own == self.path {
             return Ok(());
@@ -129,7 +138,10 @@ pub(crate) fn create_folder(folder: &Path) -> anyhow::Result<()> {
 pub(crate) fn check_writable(folder: &Path) -> anyhow::Result<()> {
     let probe = folder.join(format!(".unstall-{}.tmp", std::process::id()));
     fs::write(&probe, b"probe").with_context(|| {
-        format!("{} can't be written to; choose another place with --out", folder.display())
+        format!(
+            "{} can't be written to; choose another place with --out",
+            folder.display()
+        )
     })?;
     fs::remove_file(&probe).with_context(|| format!("{} can't be removed", probe.display()))
 }
@@ -142,14 +154,27 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(|| "record".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    path.file_stem().map_or_else(
+        || "record".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
 }
 
 /// A scenario's name as a file name: whatever a file system might mind becomes `-`.
 pub(crate) fn file_name(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let kept = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
     let text: String = name.chars().map(kept).take(80).collect();
-    if text.trim_matches(['.', '-']).is_empty() { "record".to_owned() } else { text }
+    if text.trim_matches(['.', '-']).is_empty() {
+        "record".to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -169,7 +194,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.json");
         fs::write(&path, "precious").expect("writable");
-        let place = |force| Placement { out: Some(&path), several: false, force };
+        let place = |force| Placement {
+            out: Some(&path),
+            several: false,
+            force,
+        };
         let refused = RecordFile::choose(place(false), "s", "id").expect_err("must refuse");
         assert!(refused.to_string().contains("--force"), "{refused}");
         RecordFile::choose(place(true), "s", "id").expect("forced");
@@ -178,7 +207,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_can_not_be_written_is_refused_before_measuring() {
-        let place = Placement { out: Some(Path::new("/proc/x.json")), several: false, force: false };
+        let place = Placement {
+            out: Some(Path::new("/proc/x.json")),
+            several: false,
+            force: false,
+        };
         assert!(RecordFile::choose(place, "s", "id").is_err());
     }
 }

@@ -175,7 +175,11 @@ impl Session {
                 }
                 Err(error) => format!("{error:#}"),
             };
-            view.say(&format!("pair {} {}: {reason}; once more", turn.pair + 1, turn.arm));
+            view.say(&format!(
+                "pair {} {}: {reason}; once more",
+                turn.pair + 1,
+                turn.arm
+            ));
         }
         Ok(TurnEnd::Done)
     }
@@ -227,6 +231,10 @@ impl Session {
                 anyhow::anyhow!("stopped before the first block was over; nothing was measured")
             }));
         }
-        Ok(Ended { path: self.file.path().to_owned(), record: self.record, broken })
+        Ok(Ended {
+            path: self.file.path().to_owned(),
+            record: self.record,
+            broken,
+        })
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_bench_harness::process_group::ServiceCommand;
-use unstall_results::policy::Policy;
 use unstall_results::design::Design;
+use unstall_results::policy::Policy;
 use unstall_results::record::{Arm, Load};
 use unstall_scenarios::plan::Plan;
 
@@ -34,7 +34,10 @@ impl Version {
     fn parse(given: &str) -> anyhow::Result<Self> {
         let has_scheme = given.split_whitespace().count() == 1 && given.contains("://");
         if has_scheme {
-            Ok(Self::Url { given: given.to_owned(), target: Target::parse(given)? })
+            Ok(Self::Url {
+                given: given.to_owned(),
+                target: Target::parse(given)?,
+            })
         } else if given.trim().is_empty() {
             anyhow::bail!("--before and --after take a URL, or the command that starts the version")
         } else {
@@ -47,7 +50,11 @@ impl Version {
             Self::Url { given, .. } => (None, Some(given.clone())),
             Self::Command(line) => (Some(line.clone()), None),
         };
-        Arm { command, url, git: None }
+        Arm {
+            command,
+            url,
+            git: None,
+        }
     }
 
     fn is_local(&self) -> bool {
@@ -71,7 +78,11 @@ impl Stage for Versions<'_> {
         if let Some(command) = &self.before_block {
             command.run(turn)?;
         }
-        let version = if turn.arm == BEFORE { &self.before } else { &self.after };
+        let version = if turn.arm == BEFORE {
+            &self.before
+        } else {
+            &self.after
+        };
         Ok(match version {
             Version::Url { target, .. } => Prepared::Running(target.clone()),
             Version::Command(line) => {
@@ -154,7 +165,12 @@ fn open(
         warmup_ms_min,
         pairs: design.pairs(),
         seed,
-        state_reset: if arguments.before_block.is_some() { "command" } else { "none" }.to_owned(),
+        state_reset: if arguments.before_block.is_some() {
+            "command"
+        } else {
+            "none"
+        }
+        .to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
     };
@@ -171,7 +187,13 @@ fn open(
         colocated: before.is_local() || after.is_local(),
     }
     .record();
-    Ok(Session { plan, record, file, turns, guard: opening::guard()? })
+    Ok(Session {
+        plan,
+        record,
+        file,
+        turns,
+        guard: opening::guard()?,
+    })
 }
 
 #[cfg(test)]
@@ -180,9 +202,18 @@ mod tests {
 
     #[test]
     fn what_has_a_scheme_is_a_url_and_the_rest_a_command() {
-        assert!(matches!(Version::parse("http://127.0.0.1:1"), Ok(Version::Url { .. })));
-        assert!(matches!(Version::parse("server --url http://x/"), Ok(Version::Command(_))));
-        assert!(matches!(Version::parse("./server"), Ok(Version::Command(_))));
+        assert!(matches!(
+            Version::parse("http://127.0.0.1:1"),
+            Ok(Version::Url { .. })
+        ));
+        assert!(matches!(
+            Version::parse("server --url http://x/"),
+            Ok(Version::Command(_))
+        ));
+        assert!(matches!(
+            Version::parse("./server"),
+            Ok(Version::Command(_))
+        ));
         assert!(Version::parse("https://127.0.0.1").is_err());
         assert!(Version::parse("ftp://127.0.0.1").is_err());
         assert!(Version::parse(" ").is_err());

@@ -9,9 +9,9 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Amount;
 use unstall_bench_harness::process_group::find_program;
 use unstall_reports::markdown;
-use unstall_results::policy::Policy;
 use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
+use unstall_results::policy::Policy;
 use unstall_results::record::{Arm, Load, StepIdentity};
 use unstall_scenarios::migration::{
     Criteria, ErrorCriterion, FallCriterion, LatencyCriterion, MigrationPlan, Step,
@@ -102,8 +102,11 @@ fn finish(
     let page = arguments.out.join(REPORT);
     report::write_html(&page, judgement, title, &command)?;
     let ledger = arguments.out.join(LEDGER);
-    std::fs::write(&ledger, markdown::render(&judgement.report(title, &command)))
-        .with_context(|| format!("{} could not be written", ledger.display()))?;
+    std::fs::write(
+        &ledger,
+        markdown::render(&judgement.report(title, &command)),
+    )
+    .with_context(|| format!("{} could not be written", ledger.display()))?;
     files.push(FileDocument::new(FileKind::Report, &page));
     files.push(FileDocument::new(FileKind::Ledger, &ledger));
     let mut outcome = judgement.outcome(console);
@@ -120,19 +123,28 @@ fn finish(
 fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<Step>> {
     for id in wanted {
         if plan.step(id).is_none() {
-            bail!("{}; the demo replays {}", plan.unknown_step(id), replayable(plan).join(", "));
+            bail!(
+                "{}; the demo replays {}",
+                plan.unknown_step(id),
+                replayable(plan).join(", ")
+            );
         }
     }
-    Ok(plan.steps.iter().filter(|step| wanted.contains(&step.id)).cloned().collect())
+    Ok(plan
+        .steps
+        .iter()
+        .filter(|step| wanted.contains(&step.id))
+        .cloned()
+        .collect())
 }
 
-fn resolve(
-    arguments: &DemoArguments,
-    plan: &MigrationPlan,
-    step: &Step,
-) -> anyhow::Result<Replay> {
+fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: &Step) -> anyhow::Result<Replay> {
     let [scenario] = step.scenarios.as_slice() else {
-        bail!("step {} has {} scenarios; the demo replays steps with one", step.id, step.scenarios.len());
+        bail!(
+            "step {} has {} scenarios; the demo replays steps with one",
+            step.id,
+            step.scenarios.len()
+        );
     };
     let Some(before) = plan.predecessor_command(&step.id) else {
         bail!("step {} has no version before it to compare with", step.id);
@@ -148,14 +160,21 @@ fn resolve(
     let plans = opening::plans(std::slice::from_ref(scenario), &Inputs::default())?;
     let id = identity::new_id();
     let path = arguments.out.join(record_name(step));
-    let placement = Placement { out: Some(&path), several: false, force: false };
+    let placement = Placement {
+        out: Some(&path),
+        several: false,
+        force: false,
+    };
     let file = RecordFile::choose(placement, scenario, &id)?;
     let with_monitor = |command: &str| format!("{command} --monitor full-split");
     let after = if arguments.aa { before } else { &step.command };
     Ok(Replay {
         before: with_monitor(before),
         after: with_monitor(after),
-        scenario: plans.into_iter().next().context("a scenario without a plan")?,
+        scenario: plans
+            .into_iter()
+            .next()
+            .context("a scenario without a plan")?,
         step: step.clone(),
         file,
         id,
@@ -184,7 +203,11 @@ fn open(
         store_round_trip_us: Some(servers.round_trip_us()),
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
     };
-    let arm = |line: &str| Arm { command: Some(line.to_owned()), url: None, git: None };
+    let arm = |line: &str| Arm {
+        command: Some(line.to_owned()),
+        url: None,
+        git: None,
+    };
     let step = &replay.step;
     let record = Opening {
         id: replay.id,
@@ -245,8 +268,12 @@ fn criteria(criteria: Criteria) -> BTreeMap<String, String> {
         ("blocked", criteria.blocked.map(fall)),
         ("threads", criteria.threads.map(fall)),
     ];
-    let given = named.into_iter().filter_map(|(name, expected)| Some((name, expected?)));
-    given.map(|(name, expected)| (name.to_owned(), expected.to_owned())).collect()
+    let given = named
+        .into_iter()
+        .filter_map(|(name, expected)| Some((name, expected?)));
+    given
+        .map(|(name, expected)| (name.to_owned(), expected.to_owned()))
+        .collect()
 }
 
 fn record_name(step: &Step) -> String {
@@ -255,7 +282,10 @@ fn record_name(step: &Step) -> String {
 
 /// Results of an earlier demo in this folder are moved, not replaced.
 fn keep_aside(folder: &Path, steps: &[Step], id: &str) -> anyhow::Result<()> {
-    let ours = steps.iter().map(record_name).chain([REPORT.to_owned(), LEDGER.to_owned()]);
+    let ours = steps
+        .iter()
+        .map(record_name)
+        .chain([REPORT.to_owned(), LEDGER.to_owned()]);
     let present: Vec<String> = ours.filter(|name| folder.join(name).exists()).collect();
     if present.is_empty() {
         return Ok(());
@@ -282,7 +312,10 @@ fn quick_note(judgement: &Judgement) -> String {
         .filter_map(|cell| cell.change.as_ref()?.minimum_detectable)
         .reduce(f64::max);
     let smallest = detectable.map_or_else(String::new, |ratio| {
-        format!(", and a p95 that gets worse by less than about {:.0} %", (ratio - 1.0) * 100.0)
+        format!(
+            ", and a p95 that gets worse by less than about {:.0} %",
+            (ratio - 1.0) * 100.0
+        )
     });
     format!(
         "--quick made {PAIRS_QUICK} pairs of {REQUESTS} requests per endpoint. It does not see \
@@ -296,7 +329,11 @@ fn replayable(plan: &MigrationPlan) -> Vec<&str> {
         [scenario] => catalogue::get(scenario).is_some(),
         _ => false,
     };
-    plan.steps.iter().filter(known).map(|step| step.id.as_str()).collect()
+    plan.steps
+        .iter()
+        .filter(known)
+        .map(|step| step.id.as_str())
+        .collect()
 }
 
 fn command_line(arguments: &DemoArguments) -> String {

@@ -25,7 +25,11 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     let wanted = [
-        (&arguments.junit, FileKind::Junit, junit::render as fn(&_) -> String),
+        (
+            &arguments.junit,
+            FileKind::Junit,
+            junit::render as fn(&_) -> String,
+        ),
         (&arguments.markdown, FileKind::Markdown, markdown::render),
     ];
     for (path, kind, render) in wanted {
@@ -46,14 +50,21 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
 
 fn read_policy(path: &Path) -> anyhow::Result<Policy> {
     let text = fs::read_to_string(path).with_context(|| {
-        format!("the policy {} can't be read; name a TOML file with --policy", path.display())
+        format!(
+            "the policy {} can't be read; name a TOML file with --policy",
+            path.display()
+        )
     })?;
     Ok(Policy::parse(&text, path)?)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text)
-        .with_context(|| format!("{} could not be written; choose another place", path.display()))
+    fs::write(path, text).with_context(|| {
+        format!(
+            "{} could not be written; choose another place",
+            path.display()
+        )
+    })
 }
 
 fn append(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -62,12 +73,27 @@ fn append(path: &Path, text: &str) -> anyhow::Result<()> {
         .append(true)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("{STEP_SUMMARY} names {}, which can't be written", path.display()))
+        .with_context(|| {
+            format!(
+                "{STEP_SUMMARY} names {}, which can't be written",
+                path.display()
+            )
+        })
 }
 
 fn command_line(arguments: &GateArguments) -> String {
-    let records: Vec<String> =
-        arguments.records.iter().map(|path| path.display().to_string()).collect();
-    let policy = arguments.policy.as_ref().map(|path| format!(" --policy {}", path.display()));
-    format!("unstall gate {}{}", records.join(" "), policy.unwrap_or_default())
+    let records: Vec<String> = arguments
+        .records
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let policy = arguments
+        .policy
+        .as_ref()
+        .map(|path| format!(" --policy {}", path.display()));
+    format!(
+        "unstall gate {}{}",
+        records.join(" "),
+        policy.unwrap_or_default()
+    )
 }

@@ -16,13 +16,25 @@ use crate::judgement::{self, Judgement};
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_replace_input(arguments)?;
     let judgement = judge(judgement::read(&arguments.records)?)?;
-    let names: Vec<String> =
-        arguments.records.iter().map(|path| path.display().to_string()).collect();
-    let command = format!("unstall report {} -o {}", names.join(" "), arguments.out.display());
+    let names: Vec<String> = arguments
+        .records
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let command = format!(
+        "unstall report {} -o {}",
+        names.join(" "),
+        arguments.out.display()
+    );
     write_html(&arguments.out, &judgement, "Latency report", &command)?;
     let mut outcome = judgement.outcome(console);
-    outcome.text.push_str(&format!("Report: {}\n", arguments.out.display()));
-    outcome.content.files.push(FileDocument::new(FileKind::Report, &arguments.out));
+    outcome
+        .text
+        .push_str(&format!("Report: {}\n", arguments.out.display()));
+    outcome
+        .content
+        .files
+        .push(FileDocument::new(FileKind::Report, &arguments.out));
     Ok(outcome)
 }
 
@@ -35,7 +47,10 @@ pub(crate) fn write_html(
 ) -> anyhow::Result<()> {
     let page = html::render(&judgement.report(title, command));
     fs::write(path, page).with_context(|| {
-        format!("the report {} could not be written; choose another place", path.display())
+        format!(
+            "the report {} could not be written; choose another place",
+            path.display()
+        )
     })
 }
 
@@ -43,7 +58,10 @@ pub(crate) fn write_html(
 fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
     let policy = Policy::default();
     let mut judgement = Judgement::default();
-    let one_version = records.iter().filter(|record| record.arms.len() == 1).count();
+    let one_version = records
+        .iter()
+        .filter(|record| record.arms.len() == 1)
+        .count();
     if records.len() == 2 && one_version == 2 {
         match judgement::against_each_other(&records, &policy) {
             Ok(judged) => {
@@ -51,7 +69,9 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
                 return Ok(judgement);
             }
             Err(error) => {
-                judgement.notes.push(format!("{error:#}; each record is shown by itself"));
+                judgement
+                    .notes
+                    .push(format!("{error:#}; each record is shown by itself"));
             }
         }
     }
@@ -68,7 +88,10 @@ fn refuse_to_replace_input(arguments: &ReportArguments) -> anyhow::Result<()> {
     };
     for record in &arguments.records {
         if record.canonicalize().is_ok_and(|record| record == out) {
-            bail!("-o {} is one of the records; name another file", arguments.out.display());
+            bail!(
+                "-o {} is one of the records; name another file",
+                arguments.out.display()
+            );
         }
     }
     Ok(())

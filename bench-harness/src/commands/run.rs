@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_results::comparison::Verdict;
-use unstall_results::record::{Arm, Load};
 use unstall_results::policy::Policy;
+use unstall_results::record::{Arm, Load};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
@@ -87,7 +87,13 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         .iter()
         .map(|&level| {
             let amount = amount(arguments, level);
-            Turn { arm: ONLY, pair: 0, position: 0, level, amount }
+            Turn {
+                arm: ONLY,
+                pair: 0,
+                position: 0,
+                level,
+                amount,
+            }
         })
         .collect();
     let counts = turns.iter().filter_map(|turn| match turn.amount {
@@ -108,7 +114,11 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
     };
-    let arm = Arm { command: None, url: Some(arguments.target.clone()), git: None };
+    let arm = Arm {
+        command: None,
+        url: Some(arguments.target.clone()),
+        git: None,
+    };
     let record = Opening {
         id,
         label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
@@ -119,7 +129,13 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         colocated: opening::is_local(target),
     }
     .record();
-    Ok(Session { plan, record, file, turns, guard: opening::guard()? })
+    Ok(Session {
+        plan,
+        record,
+        file,
+        turns,
+        guard: opening::guard()?,
+    })
 }
 
 fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {
@@ -135,7 +151,9 @@ fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {
 fn verdict(judgement: &Judgement) -> Option<Verdict> {
     let unusable = judgement.entries.iter().any(|entry| {
         let blocks = &entry.record.blocks;
-        blocks.iter().any(|block| !block.validity.ok || block.completed == 0)
+        blocks
+            .iter()
+            .any(|block| !block.validity.ok || block.completed == 0)
     });
     unusable.then_some(Verdict::Invalid)
 }

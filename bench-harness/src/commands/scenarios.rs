@@ -22,11 +22,13 @@ pub(crate) fn execute(command: ScenariosCommand) -> anyhow::Result<Outcome> {
 }
 
 fn list() -> anyhow::Result<Outcome> {
-    let entries = catalogue::list()?.into_iter().map(|entry| ScenarioDocument {
-        name: entry.name,
-        describe: entry.describe,
-        endpoints: entry.endpoints,
-    });
+    let entries = catalogue::list()?
+        .into_iter()
+        .map(|entry| ScenarioDocument {
+            name: entry.name,
+            describe: entry.describe,
+            endpoints: entry.endpoints,
+        });
     Ok(described(entries.collect()))
 }
 
@@ -41,7 +43,11 @@ fn check(files: &[String], inputs: Inputs) -> anyhow::Result<Outcome> {
         });
     }
     let mut outcome = described(scenarios);
-    outcome.text.push_str(if files.len() == 1 { "No mistakes.\n" } else { "No mistakes in any.\n" });
+    outcome.text.push_str(if files.len() == 1 {
+        "No mistakes.\n"
+    } else {
+        "No mistakes in any.\n"
+    });
     Ok(outcome)
 }
 
@@ -53,12 +59,26 @@ fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
             text.push_str(&format!("    - {endpoint}\n"));
         }
     }
-    Outcome { verdict: None, text, content: Content { scenarios, ..Content::default() } }
+    Outcome {
+        verdict: None,
+        text,
+        content: Content {
+            scenarios,
+            ..Content::default()
+        },
+    }
 }
 
 fn text(text: String) -> Outcome {
-    let content = Content { text: Some(text.clone()), ..Content::default() };
-    Outcome { verdict: None, text, content }
+    let content = Content {
+        text: Some(text.clone()),
+        ..Content::default()
+    };
+    Outcome {
+        verdict: None,
+        text,
+        content,
+    }
 }
 
 fn pretty(schema: &serde_json::Value) -> anyhow::Result<String> {

@@ -67,22 +67,32 @@ impl From<&RunRecord> for RunDocument {
             label: record.label.clone(),
             scenario: record.scenario.name.clone(),
             interrupted: record.interrupted,
-            faults: invalid.flat_map(|block| block.validity.reasons.iter().cloned()).collect(),
-            measured: summarise(record).iter().map(MeasuredDocument::from).collect(),
+            faults: invalid
+                .flat_map(|block| block.validity.reasons.iter().cloned())
+                .collect(),
+            measured: summarise(record)
+                .iter()
+                .map(MeasuredDocument::from)
+                .collect(),
         }
     }
 }
 
 impl From<&Summary> for MeasuredDocument {
     fn from(summary: &Summary) -> Self {
-        let errors = summary.errors.iter().map(|(kind, count)| (error_name(*kind), *count));
+        let errors = summary
+            .errors
+            .iter()
+            .map(|(kind, count)| (error_name(*kind), *count));
         Self {
             arm: summary.arm.clone(),
             level: summary.level,
             endpoint: summary.endpoint.clone(),
             requests: summary.requests,
             completed: summary.completed,
-            errors: errors.map(|(name, count)| (name.to_owned(), count)).collect(),
+            errors: errors
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
             requests_per_second: finite(summary.throughput_per_second),
             p50_ms: percentile(summary, 0.5),
             p95_ms: percentile(summary, 0.95),

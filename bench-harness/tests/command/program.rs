@@ -7,15 +7,15 @@ use serde_json::Value;
 
 /// What one call left.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// Exit code; `None` after a signal.
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Call {
-    pub fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
@@ -25,23 +25,27 @@ impl Call {
 
     /// The document on stdout, checked against the shipped schema and the exit code.
     #[track_caller]
-    pub fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let document: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("stdout is no JSON document ({error}): {self:#?}"));
         check_schema(&document);
-        assert_eq!(document["exit_code"].as_i64(), self.code.map(i64::from), "{self:#?}");
+        assert_eq!(
+            document["exit_code"].as_i64(),
+            self.code.map(i64::from),
+            "{self:#?}"
+        );
         document
     }
 
     #[track_caller]
-    pub fn assert_code(&self, code: i32) -> &Self {
+    pub(crate) fn assert_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
         self
     }
 
     #[track_caller]
-    pub fn assert_stderr(&self, words: &[&str]) -> &Self {
+    pub(crate) fn assert_stderr(&self, words: &[&str]) -> &Self {
         for word in words {
             assert!(self.stderr.contains(word), "no {word:?} in {self:#?}");
         }
@@ -64,7 +68,7 @@ fn check_schema(document: &Value) {
 }
 
 /// `unstall` in a folder, with no colour and an environment that no test depends on.
-pub fn unstall(folder: &Path) -> Command {
+pub(crate) fn unstall(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
     command
         .current_dir(folder)
@@ -75,20 +79,31 @@ pub fn unstall(folder: &Path) -> Command {
 }
 
 /// Runs `unstall` to its end.
-pub fn call<const N: usize>(folder: &Path, arguments: [&str; N]) -> Call {
-    Call::of(unstall(folder).args(arguments).output().expect("unstall starts"))
+pub(crate) fn call<const N: usize>(folder: &Path, arguments: [&str; N]) -> Call {
+    Call::of(
+        unstall(folder)
+            .args(arguments)
+            .output()
+            .expect("unstall starts"),
+    )
 }
 
 /// The example service that cargo builds beside the tests.
-pub fn tiny_service() -> PathBuf {
-    let beside = Path::new(env!("CARGO_BIN_EXE_unstall")).parent().expect("a folder");
+pub(crate) fn tiny_service() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_unstall"))
+        .parent()
+        .expect("a folder");
     let path = beside.join("examples/tiny_service");
-    assert!(path.is_file(), "{} is missing; run `cargo test` without --test", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing; run `cargo test` without --test",
+        path.display()
+    );
     path
 }
 
 /// A scenario of one GET that a test writes into its folder.
-pub fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
+pub(crate) fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
     let file = folder.join(format!("{name}.toml"));
     let text = format!(
         "name = \"{name}\"\ndescribe = \"One GET\"\n\n[[request]]\nname = \"GET it\"\n\

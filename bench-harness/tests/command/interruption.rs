@@ -1,15 +1,13 @@
 //! Ctrl-C, TERM and kill -9 in the middle of a measurement: nothing measured is lost, and
 //! nothing started is left behind.
 
-mod program;
-
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{Call, tiny_service, unstall, write_scenario};
+use crate::program::{Call, tiny_service, unstall, write_scenario};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
@@ -19,7 +17,16 @@ fn start(folder: &Path, extra: &[&str]) -> Child {
     let service = format!("{} --delay-ms 1", tiny_service().display());
     unstall(folder)
         .args(["ab", "try.toml", "--before", &service, "--after", &service])
-        .args(["--pairs", "200", "-c", "2", "--requests", "40", "--warmup", "0"])
+        .args([
+            "--pairs",
+            "200",
+            "-c",
+            "2",
+            "--requests",
+            "40",
+            "--warmup",
+            "0",
+        ])
         .args(["--out", "r.json"])
         .args(extra)
         .stdout(Stdio::piped())
@@ -37,7 +44,10 @@ fn send(child: &Child, signal: Signal) {
 fn wait_until(what: &str, mut came: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !came() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{what} did not come"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -47,7 +57,10 @@ fn blocks(folder: &Path) -> usize {
     if !path.exists() {
         return 0;
     }
-    store::read(&path).expect("readable at any moment").blocks.len()
+    store::read(&path)
+        .expect("readable at any moment")
+        .blocks
+        .len()
 }
 
 /// Processes of our service that belong to a test's folder, by their working directory.
@@ -56,7 +69,12 @@ fn services(folder: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").expect("Linux");
     processes
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|process| process.join("cwd").read_link().is_ok_and(|cwd| cwd == folder))
+        .filter(|process| {
+            process
+                .join("cwd")
+                .read_link()
+                .is_ok_and(|cwd| cwd == folder)
+        })
         .filter(|process| {
             let exe = process.join("exe").read_link();
             exe.is_ok_and(|exe| exe.ends_with("examples/tiny_service"))
@@ -79,7 +97,11 @@ fn one_interrupt_saves_and_reports() {
         let call = Call::of(child.wait_with_output().expect("ends"));
         let document = call.document();
         assert!(matches!(call.code, Some(0 | 1 | 3 | 4)), "{call:#?}");
-        assert_eq!(document["comparisons"].as_array().map(Vec::len), Some(1), "{document:#}");
+        assert_eq!(
+            document["comparisons"].as_array().map(Vec::len),
+            Some(1),
+            "{document:#}"
+        );
         let record = read(folder.path());
         assert!(record.interrupted);
         assert!(record.blocks.len() >= 12);
@@ -99,7 +121,10 @@ fn an_interrupt_before_there_is_anything_to_judge_is_inconclusive() {
     assert_ne!(document["verdict"], "pass", "{call:#?}");
     assert_eq!(call.code, Some(4), "{call:#?}");
     assert!(read(folder.path()).interrupted);
-    assert!(document["notes"].to_string().contains("r.json"), "{document:#}");
+    assert!(
+        document["notes"].to_string().contains("r.json"),
+        "{document:#}"
+    );
 }
 
 #[test]
@@ -125,8 +150,16 @@ fn a_kill_at_any_moment_leaves_a_readable_record_and_no_service() {
         send(&child, Signal::SIGKILL);
         child.wait().expect("killed");
         let record = read(folder.path());
-        assert!(record.interrupted, "the file says that there should have been more");
-        assert!(record.blocks.iter().all(|block| block.offered >= block.completed));
+        assert!(
+            record.interrupted,
+            "the file says that there should have been more"
+        );
+        assert!(
+            record
+                .blocks
+                .iter()
+                .all(|block| block.offered >= block.completed)
+        );
         wait_until("the end of the services", || services(folder.path()) == 0);
     }
 }

@@ -1,11 +1,9 @@
 //! `run` and `ab` against services whose right answers are known, and against those that
 //! misbehave in the middle of a run.
 
-mod program;
-
 use std::path::Path;
 
-use program::{call, tiny_service, unstall, write_scenario, Call};
+use crate::program::{Call, call, tiny_service, unstall, write_scenario};
 use serde_json::Value;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -31,15 +29,31 @@ fn a_run_counts_exactly_and_reads_the_delay() {
     let call = call(
         folder.path(),
         [
-            "run", "five.toml", "--target", &server.url(), "-c", "5,10", "--requests", "100",
-            "--warmup", "1", "--out", "r.json", "--json",
+            "run",
+            "five.toml",
+            "--target",
+            &server.url(),
+            "-c",
+            "5,10",
+            "--requests",
+            "100",
+            "--warmup",
+            "1",
+            "--out",
+            "r.json",
+            "--json",
         ],
     );
     call.assert_code(0);
     let document = call.document();
     assert_eq!(only(&document)["completed"], 100);
-    let p50 = only(&document)["p50_ms"]["value"].as_f64().expect("a median");
-    assert!(p50 >= 5.0, "{p50} ms: no answer can be earlier than the server's delay");
+    let p50 = only(&document)["p50_ms"]["value"]
+        .as_f64()
+        .expect("a median");
+    assert!(
+        p50 >= 5.0,
+        "{p50} ms: no answer can be earlier than the server's delay"
+    );
     let record = read(folder.path(), "r.json");
     assert_eq!(record.blocks.len(), 2);
     assert_eq!(requests(&record), 200);
@@ -63,8 +77,19 @@ fn faults_are_counted_by_kind_and_the_record_is_saved() {
         let call = call(
             folder.path(),
             [
-                "run", &format!("{name}.toml"), "--target", &server.url(), "-c", "2",
-                "--requests", "6", "--warmup", "0", "--out", &out, "--json",
+                "run",
+                &format!("{name}.toml"),
+                "--target",
+                &server.url(),
+                "-c",
+                "2",
+                "--requests",
+                "6",
+                "--warmup",
+                "0",
+                "--out",
+                &out,
+                "--json",
             ],
         );
         // Not one good answer: these numbers are no measurement of the service.
@@ -73,7 +98,10 @@ fn faults_are_counted_by_kind_and_the_record_is_saved() {
         assert_eq!(only(&document)["completed"], 0, "{name}");
         let errors = read(folder.path(), &out).blocks[0].errors.clone();
         assert_eq!(errors.values().sum::<u64>(), 6, "{name}: {errors:?}");
-        let counted = only(&document)["errors"].as_object().expect("errors").clone();
+        let counted = only(&document)["errors"]
+            .as_object()
+            .expect("errors")
+            .clone();
         assert_eq!(counted.keys().collect::<Vec<_>>(), [kind], "{name}");
     }
 }
@@ -87,8 +115,18 @@ fn a_service_that_is_not_there_ends_the_run_soon() {
     let call = call(
         folder.path(),
         [
-            "run", "gone.toml", "--target", &server.url(), "-c", "2", "--requests", "20",
-            "--warmup", "0", "--out", "r.json",
+            "run",
+            "gone.toml",
+            "--target",
+            &server.url(),
+            "-c",
+            "2",
+            "--requests",
+            "20",
+            "--warmup",
+            "0",
+            "--out",
+            "r.json",
         ],
     );
     call.assert_code(3).assert_stderr(&["GET it"]);
@@ -104,8 +142,24 @@ fn a_slower_version_is_a_regression_and_a_faster_one_passes() {
     let command = |ms: u32| format!("{} --delay-ms {ms}", service.display());
     let measure = |before: u32, after: u32, out: &str| {
         let output = unstall(folder.path())
-            .args(["ab", "try.toml", "--before", &command(before), "--after", &command(after)])
-            .args(["--pairs", "5", "-c", "2", "--requests", "60", "--warmup", "1"])
+            .args([
+                "ab",
+                "try.toml",
+                "--before",
+                &command(before),
+                "--after",
+                &command(after),
+            ])
+            .args([
+                "--pairs",
+                "5",
+                "-c",
+                "2",
+                "--requests",
+                "60",
+                "--warmup",
+                "1",
+            ])
             .args(["--out", out, "--seed", "7", "--json"])
             .output()
             .expect("starts");
@@ -120,9 +174,16 @@ fn a_slower_version_is_a_regression_and_a_faster_one_passes() {
     assert_eq!(record.load.seed, 7);
     assert!(record.blocks.len() >= 10);
     assert!(record.blocks.iter().all(|block| block.process.is_some()));
-    let starts: std::collections::BTreeSet<_> =
-        record.blocks.iter().map(|block| block.process_start_id.clone()).collect();
-    assert_eq!(starts.len(), record.blocks.len(), "each block has a process of its own");
+    let starts: std::collections::BTreeSet<_> = record
+        .blocks
+        .iter()
+        .map(|block| block.process_start_id.clone())
+        .collect();
+    assert_eq!(
+        starts.len(),
+        record.blocks.len(),
+        "each block has a process of its own"
+    );
     // What was stored says what was printed.
     call(folder.path(), ["compare", "slower.json"]).assert_code(1);
 }
@@ -134,24 +195,54 @@ fn before_block_runs_before_every_block_and_its_failure_is_named() {
     write_scenario(folder.path(), "try", "/delay/1");
     let ab = |command: &str, out: &str| {
         let output = unstall(folder.path())
-            .args(["ab", "try.toml", "--before", &server.url(), "--after", &server.url()])
-            .args(["--pairs", "5", "-c", "2", "--requests", "10", "--warmup", "0"])
+            .args([
+                "ab",
+                "try.toml",
+                "--before",
+                &server.url(),
+                "--after",
+                &server.url(),
+            ])
+            .args([
+                "--pairs",
+                "5",
+                "-c",
+                "2",
+                "--requests",
+                "10",
+                "--warmup",
+                "0",
+            ])
             .args(["--before-block", command, "--out", out])
             .output()
             .expect("starts");
         Call::of(output)
     };
-    let call = ab("echo $UNSTALL_ARM $UNSTALL_PAIR >> log; echo said", "r.json");
-    assert!(call.stderr.contains("said") && !call.stdout.contains("said"), "{call:#?}");
+    let call = ab(
+        "echo $UNSTALL_ARM $UNSTALL_PAIR >> log; echo said",
+        "r.json",
+    );
+    assert!(
+        call.stderr.contains("said") && !call.stdout.contains("said"),
+        "{call:#?}"
+    );
     let record = read(folder.path(), "r.json");
     assert_eq!(record.load.state_reset, "command");
     let log = std::fs::read_to_string(folder.path().join("log")).expect("the command's log");
-    let expected: Vec<String> =
-        record.blocks.iter().map(|block| format!("{} {}", block.arm, block.pair)).collect();
+    let expected: Vec<String> = record
+        .blocks
+        .iter()
+        .map(|block| format!("{} {}", block.arm, block.pair))
+        .collect();
     assert_eq!(log.lines().collect::<Vec<_>>(), expected);
     let failed = ab("exit 3", "never.json");
-    failed.assert_code(2).assert_stderr(&["exit 3", "--before-block"]);
-    assert!(!folder.path().join("never.json").exists(), "a record of nothing");
+    failed
+        .assert_code(2)
+        .assert_stderr(&["exit 3", "--before-block"]);
+    assert!(
+        !folder.path().join("never.json").exists(),
+        "a record of nothing"
+    );
 }
 
 #[test]
@@ -160,13 +251,24 @@ fn a_version_that_does_not_start_is_named_with_its_last_words() {
     write_scenario(folder.path(), "try", "/x");
     let refuses = format!("{} --refuse-to-start", tiny_service().display());
     let output = unstall(folder.path())
-        .args(["ab", "try.toml", "--before", &refuses, "--after", &refuses, "--out", "r.json"])
+        .args([
+            "ab", "try.toml", "--before", &refuses, "--after", &refuses, "--out", "r.json",
+        ])
         .output()
         .expect("starts");
-    Call::of(output).assert_code(2).assert_stderr(&["was told not to start"]);
+    Call::of(output)
+        .assert_code(2)
+        .assert_stderr(&["was told not to start"]);
     let missing = call(
         folder.path(),
-        ["ab", "try.toml", "--before", "no-such-program", "--after", "http://127.0.0.1:9"],
+        [
+            "ab",
+            "try.toml",
+            "--before",
+            "no-such-program",
+            "--after",
+            "http://127.0.0.1:9",
+        ],
     );
     missing.assert_code(2).assert_stderr(&["no-such-program"]);
 }
@@ -178,8 +280,24 @@ fn a_version_that_dies_in_every_block_is_a_regression() {
     let service = tiny_service();
     let dies = format!("{} --die-at 30", service.display());
     let output = unstall(folder.path())
-        .args(["ab", "try.toml", "--before", &service.display().to_string(), "--after", &dies])
-        .args(["--pairs", "5", "-c", "2", "--requests", "60", "--warmup", "0"])
+        .args([
+            "ab",
+            "try.toml",
+            "--before",
+            &service.display().to_string(),
+            "--after",
+            &dies,
+        ])
+        .args([
+            "--pairs",
+            "5",
+            "-c",
+            "2",
+            "--requests",
+            "60",
+            "--warmup",
+            "0",
+        ])
         .args(["--out", "r.json", "--json"])
         .output()
         .expect("starts");
@@ -208,7 +326,9 @@ fn nothing_is_replaced_unasked() {
         Call::of(output)
     };
     run(&["--out", "both"]).assert_code(0);
-    run(&["--out", "both"]).assert_code(2).assert_stderr(&["both/one.json", "--force"]);
+    run(&["--out", "both"])
+        .assert_code(2)
+        .assert_stderr(&["both/one.json", "--force"]);
     run(&["--out", "both", "--force"]).assert_code(0);
     read(folder.path(), "both/two.json");
     // Without --out every session has a file of its own, two at once also.
@@ -217,6 +337,8 @@ fn nothing_is_replaced_unasked() {
             scope.spawn(|| run(&[]).assert_code(0).code);
         }
     });
-    let count = std::fs::read_dir(folder.path().join("unstall-results")).expect("made").count();
+    let count = std::fs::read_dir(folder.path().join("unstall-results"))
+        .expect("made")
+        .count();
     assert_eq!(count, 4);
 }

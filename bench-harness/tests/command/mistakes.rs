@@ -1,24 +1,41 @@
 //! What a user meets before anything is measured: help, mistakes, JSON, closed and full stdouts.
 
-mod program;
-
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
 
-use program::{Call, call, unstall, write_scenario};
+use crate::program::{Call, call, unstall, write_scenario};
 
 #[test]
 fn help_names_the_commands_there_are_and_no_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let help = call(folder.path(), ["--help"]);
     help.assert_code(0);
-    for command in ["demo", "run", "ab", "compare", "gate", "report", "scenarios"] {
-        assert!(help.stdout.contains(&format!("\n  {command} ")), "{command} in {}", help.stdout);
+    for command in [
+        "demo",
+        "run",
+        "ab",
+        "compare",
+        "gate",
+        "report",
+        "scenarios",
+    ] {
+        assert!(
+            help.stdout.contains(&format!("\n  {command} ")),
+            "{command} in {}",
+            help.stdout
+        );
         let own = call(folder.path(), [command, "--help"]);
         own.assert_code(0);
     }
-    for later in ["capacity", "calibrate", "replay", "watch", "prove", "selftest"] {
+    for later in [
+        "capacity",
+        "calibrate",
+        "replay",
+        "watch",
+        "prove",
+        "selftest",
+    ] {
         assert!(!help.stdout.contains(&format!("\n  {later} ")), "{later}");
         call(folder.path(), [later]).assert_code(2);
     }
@@ -31,18 +48,46 @@ fn mistakes_end_with_2_and_name_the_fix() {
     let cases: [(&[&str], &[&str]); 11] = [
         (&["rum"], &["run"]),
         (&["run", "tunnel", "--tarqet", target], &["--target"]),
-        (&["run", "tunnle", "--target", target], &["tunnle", "tunnel"]),
-        (&["run", "tunnel", "--target", "https://127.0.0.1"], &["https", "http"]),
-        (&["run", "tunnel", "--target", "127.0.0.1:80"], &["127.0.0.1:80", "http://"]),
-        (&["run", "tunnel", "--target", target, "-c", "0"], &["'0'", "-c"]),
-        (&["run", "tunnel", "--target", target, "--var", "x"], &["NAME=VALUE"]),
-        (&["run", "tunnel", "--target", target, "--duration", "5"], &["5s"]),
-        (&["ab", "tunnel", "--before", "a", "--after", "b", "--pairs", "4"], &["4", "5"]),
+        (
+            &["run", "tunnle", "--target", target],
+            &["tunnle", "tunnel"],
+        ),
+        (
+            &["run", "tunnel", "--target", "https://127.0.0.1"],
+            &["https", "http"],
+        ),
+        (
+            &["run", "tunnel", "--target", "127.0.0.1:80"],
+            &["127.0.0.1:80", "http://"],
+        ),
+        (
+            &["run", "tunnel", "--target", target, "-c", "0"],
+            &["'0'", "-c"],
+        ),
+        (
+            &["run", "tunnel", "--target", target, "--var", "x"],
+            &["NAME=VALUE"],
+        ),
+        (
+            &["run", "tunnel", "--target", target, "--duration", "5"],
+            &["5s"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "a", "--after", "b", "--pairs", "4",
+            ],
+            &["4", "5"],
+        ),
         (&["compare", "nowhere.json"], &["nowhere.json"]),
         (&["demo", "--steps", "7"], &["`7`", "2a"]),
     ];
     for (arguments, words) in cases {
-        let call = Call::of(unstall(folder.path()).args(arguments).output().expect("starts"));
+        let call = Call::of(
+            unstall(folder.path())
+                .args(arguments)
+                .output()
+                .expect("starts"),
+        );
         call.assert_code(2).assert_stderr(words);
         assert_eq!(call.stdout, "", "{arguments:?}");
     }
@@ -98,8 +143,14 @@ fn a_malformed_scenario_names_file_line_and_fix() {
         &["scenarios", "check", "mine.toml"][..],
         &["run", "mine.toml", "--target", "http://127.0.0.1:9"],
     ] {
-        let call = Call::of(unstall(folder.path()).args(arguments).output().expect("starts"));
-        call.assert_code(2).assert_stderr(&["mine.toml:6", "metod", "method"]);
+        let call = Call::of(
+            unstall(folder.path())
+                .args(arguments)
+                .output()
+                .expect("starts"),
+        );
+        call.assert_code(2)
+            .assert_stderr(&["mine.toml:6", "metod", "method"]);
     }
 }
 
@@ -114,7 +165,12 @@ fn a_reader_that_goes_away_is_no_error() {
         .expect("starts");
     drop(child.stdout.take());
     let mut stderr = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("UTF-8");
+    child
+        .stderr
+        .take()
+        .expect("piped")
+        .read_to_string(&mut stderr)
+        .expect("UTF-8");
     assert_eq!(child.wait().expect("ends").code(), Some(0), "{stderr}");
     assert_eq!(stderr, "");
 }
@@ -123,10 +179,17 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_full_disk_is_a_clear_error() {
     let folder = tempfile::tempdir().expect("a folder");
     for arguments in [&["scenarios", "list", "--json"][..], &["scenarios", "list"]] {
-        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
-        let output =
-            unstall(folder.path()).args(arguments).stdout(full).output().expect("starts");
+        let full = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it");
+        let output = unstall(folder.path())
+            .args(arguments)
+            .stdout(full)
+            .output()
+            .expect("starts");
         let call = Call::of(output);
-        call.assert_code(2).assert_stderr(&["stdout", "No space left"]);
+        call.assert_code(2)
+            .assert_stderr(&["stdout", "No space left"]);
     }
 }

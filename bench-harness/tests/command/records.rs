@@ -1,16 +1,18 @@
 //! Judging stored records: verdicts, exit codes, files for pipelines, and malformed input.
 
-mod program;
-
 use std::path::Path;
 
-use program::{Call, call, unstall};
+use crate::program::{Call, call, unstall};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 fn endpoint(ratio: f64) -> EndpointSpec {
-    EndpointSpec { ratio, spread: 0.4, ..EndpointSpec::new("GET usage", 20.0) }
+    EndpointSpec {
+        ratio,
+        spread: 0.4,
+        ..EndpointSpec::new("GET usage", 20.0)
+    }
 }
 
 fn write(folder: &Path, name: &str, record: &RunRecord) {
@@ -20,8 +22,16 @@ fn write(folder: &Path, name: &str, record: &RunRecord) {
 #[test]
 fn each_verdict_has_its_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
-    write(folder.path(), "worse.json", &record(2, 10, 400, &[endpoint(1.6)]));
+    write(
+        folder.path(),
+        "better.json",
+        &record(1, 10, 400, &[endpoint(0.4)]),
+    );
+    write(
+        folder.path(),
+        "worse.json",
+        &record(2, 10, 400, &[endpoint(1.6)]),
+    );
     let mut invalid = record(3, 10, 400, &[endpoint(0.4)]);
     for block in invalid.blocks.iter_mut().take(2) {
         block.validity.ok = false;
@@ -29,9 +39,11 @@ fn each_verdict_has_its_exit_code() {
     }
     write(folder.path(), "invalid.json", &invalid);
     for command in ["compare", "gate"] {
-        for (file, code, verdict) in
-            [("better", 0, "pass"), ("worse", 1, "regression"), ("invalid", 3, "invalid")]
-        {
+        for (file, code, verdict) in [
+            ("better", 0, "pass"),
+            ("worse", 1, "regression"),
+            ("invalid", 3, "invalid"),
+        ] {
             let name = format!("{file}.json");
             let call = call(folder.path(), [command, &name, "--json"]);
             call.assert_code(code);
@@ -48,10 +60,22 @@ fn each_verdict_has_its_exit_code() {
 #[test]
 fn the_gate_writes_what_pipelines_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "worse.json", &record(2, 10, 400, &[endpoint(1.6)]));
+    write(
+        folder.path(),
+        "worse.json",
+        &record(2, 10, 400, &[endpoint(1.6)]),
+    );
     let summary = folder.path().join("summary.md");
     let output = unstall(folder.path())
-        .args(["gate", "worse.json", "--junit", "g.xml", "--markdown", "g.md", "--github"])
+        .args([
+            "gate",
+            "worse.json",
+            "--junit",
+            "g.xml",
+            "--markdown",
+            "g.md",
+            "--github",
+        ])
         .env("GITHUB_STEP_SUMMARY", &summary)
         .output()
         .expect("starts");
@@ -67,49 +91,93 @@ fn the_gate_writes_what_pipelines_read() {
 #[test]
 fn a_policy_is_read_with_its_mistakes_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    write(
+        folder.path(),
+        "better.json",
+        &record(1, 10, 400, &[endpoint(0.4)]),
+    );
     std::fs::write(folder.path().join("p.toml"), "alpha = 0.05\nalhpa = 0.01\n").expect("written");
     let refused = call(folder.path(), ["gate", "better.json", "--policy", "p.toml"]);
-    refused.assert_code(2).assert_stderr(&["p.toml:2", "alhpa", "alpha"]);
-    call(folder.path(), ["gate", "better.json", "--policy", "none.toml"]).assert_code(2);
+    refused
+        .assert_code(2)
+        .assert_stderr(&["p.toml:2", "alhpa", "alpha"]);
+    call(
+        folder.path(),
+        ["gate", "better.json", "--policy", "none.toml"],
+    )
+    .assert_code(2);
 }
 
 #[test]
 fn two_sessions_are_advisory() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "before.json", &run_record(1, 400, &[endpoint(1.0)]));
-    write(folder.path(), "after.json", &run_record(2, 400, &[endpoint(1.0)]));
-    let call = call(folder.path(), ["compare", "before.json", "after.json", "--json"]);
+    write(
+        folder.path(),
+        "before.json",
+        &run_record(1, 400, &[endpoint(1.0)]),
+    );
+    write(
+        folder.path(),
+        "after.json",
+        &run_record(2, 400, &[endpoint(1.0)]),
+    );
+    let call = call(
+        folder.path(),
+        ["compare", "before.json", "after.json", "--json"],
+    );
     call.assert_code(4);
     assert_eq!(call.document()["comparisons"][0]["paired"], false);
-    let alone = program::call(folder.path(), ["compare", "before.json"]);
-    alone.assert_code(2).assert_stderr(&["one version", "second record"]);
+    let alone = crate::program::call(folder.path(), ["compare", "before.json"]);
+    alone
+        .assert_code(2)
+        .assert_stderr(&["one version", "second record"]);
 }
 
 #[test]
 fn a_report_is_one_file_and_never_replaces_a_record() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "better.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    write(
+        folder.path(),
+        "better.json",
+        &record(1, 10, 400, &[endpoint(0.4)]),
+    );
     call(folder.path(), ["report", "better.json", "-o", "r.html"]).assert_code(0);
     let page = std::fs::read_to_string(folder.path().join("r.html")).expect("the report");
     assert!(page.contains("<!") && page.contains("GET usage"));
-    let same = call(folder.path(), ["report", "better.json", "-o", "./better.json"]);
+    let same = call(
+        folder.path(),
+        ["report", "better.json", "-o", "./better.json"],
+    );
     same.assert_code(2).assert_stderr(&["one of the records"]);
-    let nowhere = call(folder.path(), ["report", "better.json", "-o", "no/such/r.html"]);
+    let nowhere = call(
+        folder.path(),
+        ["report", "better.json", "-o", "no/such/r.html"],
+    );
     nowhere.assert_code(2).assert_stderr(&["no/such/r.html"]);
 }
 
 #[test]
 fn malformed_records_name_file_line_and_fix() {
     let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), "good.json", &record(1, 10, 400, &[endpoint(0.4)]));
+    write(
+        folder.path(),
+        "good.json",
+        &record(1, 10, 400, &[endpoint(0.4)]),
+    );
     let good = std::fs::read_to_string(folder.path().join("good.json")).expect("readable");
     let cases: [(&str, Vec<u8>); 5] = [
         ("empty", Vec::new()),
         ("cut", good.as_bytes()[..good.len() / 2].to_vec()),
         ("binary", vec![0xff, 0xfe, 0x00]),
-        ("other", b"{\"schema\":{\"name\":\"something.else\",\"major\":1,\"minor\":0}}".to_vec()),
-        ("later", good.replacen("\"major\": 1", "\"major\": 99", 1).into_bytes()),
+        (
+            "other",
+            b"{\"schema\":{\"name\":\"something.else\",\"major\":1,\"minor\":0}}".to_vec(),
+        ),
+        (
+            "later",
+            good.replacen("\"major\": 1", "\"major\": 99", 1)
+                .into_bytes(),
+        ),
     ];
     for (name, bytes) in cases {
         let file = format!("{name}.json");

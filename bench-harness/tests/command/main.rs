@@ -1,0 +1,8 @@
+//! The `unstall` command through the door that its users have: arguments in; files, streams
+//! and an exit code out.
+
+mod interruption;
+mod measuring;
+mod mistakes;
+mod program;
+mod records;
