@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::program::{Call, tiny_service, unstall, write_scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use crate::program::{Call, tiny_service, unstall, write_scenario};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
