@@ -1,6 +1,8 @@
 //! Records on disk, through the public door: what is written is read, what is
 //! damaged is explained, and no crash leaves half a record.
 
+#![expect(clippy::print_stdout, reason = "a skipped helper says so")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -139,11 +141,52 @@ fn a_link_keeps_pointing_and_the_umask_decides_who_reads() {
 #[test]
 #[ignore = "a helper of other tests: writes until it is killed"]
 fn writer() {
-    let path = PathBuf::from(std::env::var("UNSTALL_TEST_RECORD").unwrap());
+    let Some(path) = std::env::var_os("UNSTALL_TEST_RECORD").map(PathBuf::from) else {
+        println!("skipped: only for the test that starts it");
+        return;
+    };
     let records = [small(1), small(2)];
     for turn in 0.. {
         store::write(&path, &records[turn % 2]).unwrap();
     }
+}
+
+/// Runs as a process of its own that may not write files beyond 8 KiB.
+#[test]
+#[ignore = "a helper of another test: needs its limit"]
+fn writer_without_space() {
+    let Some(path) = std::env::var_os("UNSTALL_TEST_RECORD").map(PathBuf::from) else {
+        println!("skipped: only for the test that starts it");
+        return;
+    };
+    let error = store::write(&path, &small(2)).unwrap_err();
+    assert!(matches!(error, StoreError::Write { .. }), "{error}");
+    assert!(error.to_string().contains("free space"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    store::write(&path, &small(1)).unwrap();
+    assert!(fs::metadata(&path).unwrap().len() > 16 * 1024);
+    // With the signal ignored, writing beyond the limit fails as on a full disk.
+    let status = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "writer_without_space", "--ignored"])
+        .env("UNSTALL_TEST_RECORD", &path)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(store::read(&path).unwrap(), small(1));
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "the temporary file is gone"
+    );
 }
 
 fn start_writer(path: &Path) -> std::process::Child {
