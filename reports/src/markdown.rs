@@ -193,7 +193,7 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
         ),
         None => ("–".to_owned(), "–".to_owned()),
     };
-    let note = match &cell.note {
+    let note = match vocabulary::note(cell) {
         Some(note) => format!(" ({})", escape::markdown(note)),
         None => String::new(),
     };

@@ -98,12 +98,21 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
     }
 }
 
-/// Which way a value went: a sign for the eye and a word for the ear.
-pub(crate) fn direction(estimate: f64, neutral: f64) -> (&'static str, &'static str) {
-    match estimate.partial_cmp(&neutral) {
-        Some(std::cmp::Ordering::Less) => ("▼", "down"),
-        Some(std::cmp::Ordering::Greater) => ("▲", "up"),
-        Some(std::cmp::Ordering::Equal) | None => ("=", "unchanged"),
+/// Which way a change went, as a sign for the eye, read from the number as it is
+/// shown: what rounds to nothing has no direction.
+pub(crate) fn arrow(shown_change: &str) -> &'static str {
+    match shown_change.chars().next() {
+        Some('−' | '<') => "▼",
+        Some('+' | '×') => "▲",
+        _ => "=",
+    }
+}
+
+/// What a reader must know about a cell, where its outcome does not say it already.
+pub(crate) fn note(cell: &Cell) -> Option<&str> {
+    match cell.outcome {
+        Outcome::Insufficient { .. } => None,
+        _ => cell.note.as_deref(),
     }
 }
 
