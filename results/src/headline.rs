@@ -57,6 +57,11 @@ impl Findings<'_> {
             wording::count(self.failures.0),
             wording::count(self.failures.1)
         ));
+        let threads = self.cells.iter().find(|cell| {
+            let changed = matches!(cell.outcome, Outcome::Regression | Outcome::Improvement);
+            cell.metric == Metric::Threads && changed
+        });
+        parts.extend(threads.map(phrase));
         let level = lead.map(|cell| cell.level);
         let cpu = self.cells.iter().find(|cell| {
             cell.metric == Metric::CpuUsPerRequest
@@ -82,10 +87,15 @@ impl Findings<'_> {
                     && cell.after.value.is_some()
             })
         };
-        let worst = self.worst.filter(|cell| cell.family == Family::Latency);
-        if let Some(worst) = worst.filter(|cell| cell.outcome == Outcome::Regression) {
+        let worst = self
+            .worst
+            .filter(|cell| cell.outcome == Outcome::Regression);
+        if let Some(worst) = worst.filter(|cell| cell.family == Family::Latency) {
             return latency().find(|cell| std::ptr::eq(*cell, worst));
         }
+        let about = |cell: &Cell| {
+            worst.is_some_and(|worst| cell.endpoint == worst.endpoint && cell.level == worst.level)
+        };
         let own = |cell: &Cell| match (self.step, &cell.endpoint) {
             (Some(step), Some(endpoint)) => step.endpoints.contains(endpoint),
             _ => false,
@@ -99,7 +109,7 @@ impl Findings<'_> {
                     Metric::ResponseP50 => 1,
                     _ => 0,
                 };
-                (own(cell), estimated, metric, settled)
+                (about(cell), own(cell), estimated, metric, settled)
             };
             rank(one)
                 .cmp(&rank(other))
@@ -108,13 +118,13 @@ impl Findings<'_> {
     }
 
     fn companion(&self, lead: &Cell, metric: Metric) -> Option<&Cell> {
-        let found = |endpoint: &Option<String>| {
+        let find = |endpoint: &Option<String>| {
             self.cells.iter().find(|cell| {
                 cell.metric == metric && cell.level == lead.level && cell.endpoint == *endpoint
             })
         };
-        found(&lead.endpoint)
-            .or_else(|| found(&None))
+        find(&lead.endpoint)
+            .or_else(|| find(&None))
             .filter(|cell| cell.outcome != Outcome::NotMeasured)
     }
 
@@ -246,10 +256,10 @@ impl Findings<'_> {
                 );
                 match self.step {
                     Some(step) => format!(
-                        "Hold back {} and find out what {what} waits for.",
+                        "Hold back {} and find out why {what} got worse.",
                         step.branch
                     ),
-                    None => format!("Hold back the change and find out what {what} waits for."),
+                    None => format!("Hold back the change and find out why {what} got worse."),
                 }
             }
             Verdict::Inconclusive => self.how_to_settle(),
@@ -306,7 +316,9 @@ fn size(cell: &Cell) -> f64 {
 
 /// `, at least −83 %` where that is proven, else the interval.
 fn claim(cell: &Cell) -> String {
-    let Some(change) = &cell.change else {
+    // A ratio to a timeout is no measurement.
+    let bound = cell.before.at_least || cell.after.at_least;
+    let Some(change) = cell.change.as_ref().filter(|_| !bound) else {
         return String::new();
     };
     let show = |value: f64| in_words(change, value);

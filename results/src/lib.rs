@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod hodges_lehmann;
 mod json_position;
 mod judge;
+pub mod ledger;
 mod measure;
 mod order_effect;
 pub mod order_statistics;
@@ -25,6 +26,7 @@ pub mod policy;
 pub mod record;
 pub mod signflip;
 pub mod store;
+pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
 mod unpaired;

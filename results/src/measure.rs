@@ -182,6 +182,11 @@ impl Times {
         any.then_some(times)
     }
 
+    /// The longest success.
+    pub(crate) fn longest_us(&self) -> Option<u64> {
+        self.successes.max_us()
+    }
+
     /// Their error-adjusted distribution.
     pub(crate) fn adjusted(&self, endpoint: &EndpointIdentity) -> ErrorAdjusted {
         let timeout_us = endpoint.timeout_ms.saturating_mul(1_000);
