@@ -28,6 +28,16 @@ pub(crate) fn estimate(metric: Metric, estimate: &Estimate) -> String {
     }
 }
 
+/// A percentile in ms with its 95 % interval, `None` where the sample is too small
+/// for an interval and so for the percentile.
+pub(crate) fn percentile(estimated: &Estimate) -> Option<(String, String)> {
+    let metric = Metric::ResponseP50;
+    let (low, high) = (estimated.low?, estimated.high?);
+    estimated.value?;
+    let interval = format!("{} … {}", bare(metric, low), bare(metric, high));
+    Some((estimate(metric, estimated), interval))
+}
+
 /// `41.2 → 6.1 ms`: both values, the unit once where both have the same.
 pub(crate) fn before_after(metric: Metric, before: &Estimate, after: &Estimate) -> String {
     let (left, right) = (estimate(metric, before), estimate(metric, after));

@@ -3,6 +3,7 @@
 
 use unstall_results::comparison::{Cell, Decision, Metric, Outcome, Verdict};
 use unstall_results::record::ErrorKind;
+use unstall_results::summary::Summary;
 
 use crate::numbers;
 
@@ -33,16 +34,6 @@ pub(crate) fn verdict_meaning(verdict: Verdict) -> &'static str {
         Verdict::Regression => "at least one judged cell is significantly worse",
         Verdict::Inconclusive => "not enough evidence either way",
         Verdict::Invalid => "a fault of the measurement itself: do not use the numbers",
-    }
-}
-
-/// Precedence among several verdicts; higher wins.
-pub(crate) fn severity(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Pass => 0,
-        Verdict::Inconclusive => 1,
-        Verdict::Regression => 2,
-        Verdict::Invalid => 3,
     }
 }
 
@@ -148,4 +139,20 @@ pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
         numbers::count(count),
         if count == 1 { one } else { many }
     )
+}
+
+/// What is known of a whole service in one line: rate, CPU, threads, memory, blocked time.
+pub(crate) fn whole_service(summary: &Summary) -> String {
+    let shown = |of: Metric, value: Option<f64>| value.map(|value| numbers::value(of, value));
+    let parts = [
+        shown(Metric::Throughput, Some(summary.throughput_per_second)),
+        shown(Metric::BlockedMsPer1000, summary.blocked_ms_per_1000)
+            .map(|blocked| format!("blocked {blocked} per 1\u{202F}000 requests")),
+        shown(Metric::CpuUsPerRequest, summary.cpu_us_per_request)
+            .map(|cpu| format!("CPU {cpu} per request")),
+        shown(Metric::Threads, summary.threads).map(|threads| format!("threads {threads}")),
+        shown(Metric::RssMib, summary.rss_mib).map(|memory| format!("memory {memory}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
 }
