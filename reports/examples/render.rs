@@ -8,6 +8,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use unstall_reports::terminal::Style;
 use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
@@ -60,6 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         entries,
     };
+    let begin = Instant::now();
     let text = match path.extension().and_then(|extension| extension.to_str()) {
         Some("html") => html::render(&report),
         Some("md") => markdown::render(&report),
@@ -73,6 +75,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         _ => return Err(format!("{}: expected .html, .md, .xml or .txt", path.display()).into()),
     };
+    eprintln!(
+        "{}: {} bytes, rendered in {:.1} ms",
+        path.display(),
+        text.len(),
+        begin.elapsed().as_secs_f64() * 1_000.0
+    );
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(())
 }

@@ -82,7 +82,7 @@ fn cell_message(cell: &Cell) -> String {
             numbers::interval(cell.metric, change)
         ));
     }
-    if let Some(note) = &cell.note {
+    if let Some(note) = vocabulary::note(cell) {
         message.push_str(&format!(". {note}"));
     }
     message

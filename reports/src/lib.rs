@@ -22,6 +22,7 @@ pub mod terminal;
 mod vocabulary;
 
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::ledger;
 use unstall_results::record::RunRecord;
 
 /// What is rendered: one or more measurements under one title.
@@ -50,11 +51,7 @@ impl Report<'_> {
     /// The verdict over all entries: invalid before regression before
     /// inconclusive before pass. `None` when nothing was compared.
     pub fn verdict(&self) -> Option<Verdict> {
-        self.entries
-            .iter()
-            .filter_map(|entry| entry.comparison)
-            .map(|comparison| comparison.verdict)
-            .max_by_key(|verdict| vocabulary::severity(*verdict))
+        ledger::overall(self.entries.iter().filter_map(|entry| entry.comparison))
     }
 }
 

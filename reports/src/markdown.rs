@@ -5,10 +5,12 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Cell, Comparison, Metric};
+use unstall_results::comparison::{Cell, Comparison};
+use unstall_results::ledger;
+use unstall_results::summary::{Summary, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
 
 /// Rows per table before "and N more": keeps a report of a dozen steps below the
 /// limit of a comment.
@@ -34,7 +36,7 @@ fn write_report(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
                 vocabulary::verdict_meaning(verdict)
             )?;
         }
-        ledger(out, report)?;
+        write_ledger(out, report)?;
     }
     for entry in &report.entries {
         match entry.comparison {
@@ -50,36 +52,38 @@ fn write_report(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     )
 }
 
-fn ledger(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
+fn write_ledger(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     writeln!(
         out,
-        "| step | title | branch | risk | decision | worst p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
+        "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
     )?;
-    for entry in &report.entries {
-        let Some(comparison) = entry.comparison else {
-            continue;
+    let comparisons: Vec<&Comparison> =
+        report.entries.iter().filter_map(|e| e.comparison).collect();
+    for (row, comparison) in ledger::rows(comparisons.iter().copied())
+        .iter()
+        .zip(comparisons)
+    {
+        let or_dash = |text: &str, written: fn(&str) -> String| match text {
+            "" => "–".to_owned(),
+            text => written(text),
         };
-        let (id, title, branch, risk) = match &comparison.step {
-            Some(step) => (
-                escape::markdown(&step.id),
-                escape::markdown(&step.title),
-                escape::markdown_code(&step.branch),
-                escape::markdown(&step.risk),
-            ),
-            None => (
-                escape::markdown(&comparison.label),
-                escape::markdown(&comparison.scenario),
-                "–".to_owned(),
-                "–".to_owned(),
-            ),
-        };
+        let p95 = ranking::ledger_p95(comparison, row);
+        let endpoint = p95
+            .and_then(|cell| cell.endpoint.as_deref())
+            .map_or_else(String::new, |endpoint| {
+                format!(" ({})", escape::markdown_code(endpoint))
+            });
         writeln!(
             out,
-            "| {id} | {title} | {branch} | {risk} | {} **{}** | {} | {} |",
-            vocabulary::verdict_sign(comparison.verdict),
-            vocabulary::decision(comparison.decision),
-            ranking::ledger_value(comparison, Metric::ResponseP95),
-            ranking::ledger_value(comparison, Metric::BlockedMsPer1000),
+            "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
+            escape::markdown(&row.step),
+            or_dash(&row.title, escape::markdown),
+            or_dash(&row.branch, escape::markdown_code),
+            or_dash(&row.risk, escape::markdown),
+            vocabulary::verdict_sign(row.verdict),
+            vocabulary::decision(row.decision),
+            ranking::before_after(p95),
+            ranking::before_after(ranking::ledger_blocked(comparison)),
         )?;
     }
     writeln!(out)
@@ -193,7 +197,7 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
         ),
         None => ("–".to_owned(), "–".to_owned()),
     };
-    let note = match &cell.note {
+    let note = match vocabulary::note(cell) {
         Some(note) => format!(" ({})", escape::markdown(note)),
         None => String::new(),
     };
@@ -212,22 +216,60 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         out,
         "| endpoint | c | requests | errors | p50 | p95 | p99 |\n|---|---:|---:|---:|---:|---:|---:|"
     )?;
-    for arm in observed::arms(record) {
-        for level in observed::levels(record) {
-            for endpoint in observed::endpoints(record).into_iter().take(ROWS_MAX) {
-                let samples = observed::samples(record, arm, level, endpoint);
-                writeln!(
-                    out,
-                    "| {} | {level} | {} | {} | {} | {} | {} |",
-                    escape::markdown_code(endpoint),
-                    numbers::count(samples.completed + samples.failed()),
-                    numbers::count(samples.failed()),
-                    samples.quantile_text(0.5),
-                    samples.quantile_text(0.95),
-                    samples.quantile_text(0.99),
-                )?;
-            }
+    let summaries = summarise(record);
+    let endpoints: Vec<&Summary> = summaries.iter().filter(|s| s.endpoint.is_some()).collect();
+    for summary in endpoints.iter().take(ROWS_MAX) {
+        let percentiles: Vec<String> = summary
+            .percentiles
+            .iter()
+            .map(|percentile| {
+                numbers::percentile(&percentile.estimate).map_or_else(
+                    || "insufficient data".to_owned(),
+                    |(value, interval)| format!("{value} ({interval})"),
+                )
+            })
+            .collect();
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            escape::markdown_code(summary.endpoint.as_deref().unwrap_or_default()),
+            summary.level,
+            numbers::count(summary.requests),
+            numbers::count(summary.requests - summary.completed),
+            percentiles.join(" | "),
+        )?;
+    }
+    writeln!(out)?;
+    if endpoints.len() > ROWS_MAX {
+        writeln!(out, "… and {} more.\n", endpoints.len() - ROWS_MAX)?;
+    }
+    if summaries.is_empty() {
+        writeln!(
+            out,
+            "No block may be used: a fault of the measurement spoilt each of them.\n"
+        )?;
+    }
+    for service in summaries
+        .iter()
+        .filter(|summary| summary.endpoint.is_none())
+    {
+        writeln!(
+            out,
+            "Whole service at c = {}: {}.\n",
+            service.level,
+            vocabulary::whole_service(service)
+        )?;
+        for (kind, count) in &service.errors {
+            writeln!(
+                out,
+                "- {}: {}",
+                vocabulary::error_kind(*kind),
+                numbers::count(*count)
+            )?;
+        }
+        if !service.errors.is_empty() {
+            writeln!(out)?;
         }
     }
-    writeln!(out)
+    Ok(())
 }

@@ -28,6 +28,16 @@ pub(crate) fn estimate(metric: Metric, estimate: &Estimate) -> String {
     }
 }
 
+/// A percentile in ms with its 95 % interval, `None` where the sample is too small
+/// for an interval and so for the percentile.
+pub(crate) fn percentile(estimated: &Estimate) -> Option<(String, String)> {
+    let metric = Metric::ResponseP50;
+    let (low, high) = (estimated.low?, estimated.high?);
+    estimated.value?;
+    let interval = format!("{} … {}", bare(metric, low), bare(metric, high));
+    Some((estimate(metric, estimated), interval))
+}
+
 /// `41.2 → 6.1 ms`: both values, the unit once where both have the same.
 pub(crate) fn before_after(metric: Metric, before: &Estimate, after: &Estimate) -> String {
     let (left, right) = (estimate(metric, before), estimate(metric, after));
@@ -87,7 +97,7 @@ pub(crate) fn percent(ratio: f64) -> String {
     if percent < -99.95 && ratio > 0.0 {
         return format!("<{NARROW}−99.9{NARROW}%");
     }
-    let decimals = usize::from(percent.abs() < 9.95 || (percent < -99.0 && ratio > 0.0));
+    let decimals = usize::from(percent.abs() < 9.95 || (percent < -94.95 && ratio > 0.0));
     let text = format!("{:.decimals$}", percent.abs());
     let text = if decimals == 1 && text == "0.0" {
         "0".to_owned()
@@ -254,6 +264,7 @@ mod tests {
         assert_eq!(of(1.0004), "0 %");
         assert_eq!(of(5.2), "+420 %");
         assert_eq!(of(0.0062), "−99.4 %");
+        assert_eq!(of(0.01), "−99.0 %");
         assert_eq!(of(0.0001), "< −99.9 %");
         assert_eq!(of(250.0), "× 250");
         assert_eq!(of(f64::INFINITY), "–");

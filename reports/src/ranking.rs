@@ -1,9 +1,8 @@
 //! In which order cells are shown: what fails first, what decides before what
 //! is only shown.
 
-use std::cmp::Ordering;
-
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale};
+use unstall_results::ledger::Row;
 
 use crate::numbers;
 
@@ -98,32 +97,32 @@ pub(crate) fn several_levels(comparison: &Comparison) -> bool {
     levels.any(|level| Some(level) != first)
 }
 
-/// A step's value for the ledger, `41.2 → 6.1 ms`: of the step's own endpoints
-/// the one that stands worst after it, `–` where none was measured.
-pub(crate) fn ledger_value(comparison: &Comparison, metric: Metric) -> String {
-    ledger_cell(comparison, metric).map_or_else(
-        || "–".to_owned(),
-        |cell| numbers::before_after(metric, &cell.before, &cell.after),
-    )
+/// The cell behind the ledger's p95: after a regression the one that stands worst,
+/// else that of the row's endpoint. A cell also knows where a value is only a bound.
+pub(crate) fn ledger_p95<'c>(comparison: &'c Comparison, row: &Row) -> Option<&'c Cell> {
+    let p95 = |cell: &&Cell| cell.metric == Metric::ResponseP95;
+    let regressed = cells(comparison, Group::Judged)
+        .into_iter()
+        .find(|cell| p95(cell) && cell.outcome == Outcome::Regression);
+    let of_row = || {
+        comparison.cells.iter().filter(p95).find(|cell| {
+            cell.endpoint == row.endpoint
+                && row.p95_ms.map(|(before, _)| before) == cell.before.value
+        })
+    };
+    regressed.or_else(of_row)
 }
 
-/// The cell behind [`ledger_value`].
-pub(crate) fn ledger_cell(comparison: &Comparison, metric: Metric) -> Option<&Cell> {
-    let own = |cell: &&Cell| match (&comparison.step, &cell.endpoint) {
-        (Some(step), Some(endpoint)) => step.endpoints.contains(endpoint),
-        _ => true,
-    };
-    comparison
-        .cells
-        .iter()
-        .filter(|cell| cell.metric == metric && cell.after.value.is_some())
-        .filter(own)
-        .min_by(|a, b| {
-            badness(a).cmp(&badness(b)).then_with(|| {
-                b.after
-                    .value
-                    .partial_cmp(&a.after.value)
-                    .unwrap_or(Ordering::Equal)
-            })
-        })
+/// The ledger's blocked time of the whole service.
+pub(crate) fn ledger_blocked(comparison: &Comparison) -> Option<&Cell> {
+    let wanted = |cell: &&Cell| cell.metric == Metric::BlockedMsPer1000 && cell.endpoint.is_none();
+    comparison.cells.iter().find(wanted)
+}
+
+/// `41.2 → 6.1 ms`, or a dash.
+pub(crate) fn before_after(cell: Option<&Cell>) -> String {
+    cell.map_or_else(
+        || "–".to_owned(),
+        |cell| numbers::before_after(cell.metric, &cell.before, &cell.after),
+    )
 }

@@ -3,9 +3,10 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+use unstall_results::summary::{Summary, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,69 +232,100 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
     );
     let title = page.paint("1", &title);
     page.line(&title);
-    let mut rows = vec![
-        [
-            "  endpoint",
-            "c",
-            "requests",
-            "errors",
-            "p50",
-            "p95",
-            "p99",
-            "max",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+    let heads = [
+        "  endpoint",
+        "c",
+        "requests",
+        "errors",
+        "p50",
+        "p95",
+        "p99",
+        "max",
     ];
-    for arm in observed::arms(record) {
-        for level in observed::levels(record) {
-            for endpoint in observed::endpoints(record) {
-                rows.push(single_row(entry, arm, level, endpoint));
-            }
-        }
-    }
+    let summaries = summarise(record);
+    let table = |with_intervals: bool| -> Vec<Vec<String>> {
+        let endpoints = summaries
+            .iter()
+            .filter(|summary| summary.endpoint.is_some());
+        let rows = endpoints.map(|summary| single_row(summary, with_intervals));
+        std::iter::once(heads.map(str::to_owned).to_vec())
+            .chain(rows)
+            .collect()
+    };
+    // A cut interval is worse than none, so it is all of them or none.
+    let rows = Some(table(true))
+        .filter(|rows| natural_width(rows) <= page.style.width)
+        .unwrap_or_else(|| table(false));
     let widths = fit(&rows, page.style.width);
     for (index, row) in rows.iter().enumerate() {
         let line = page.paint(if index == 0 { "2" } else { "0" }, &align(row, &widths));
         page.line(&line);
     }
-    for ((_, kind), count) in observed::errors(record) {
-        page.line(&format!(
-            "  {}: {}",
-            vocabulary::error_kind(kind),
-            numbers::count(count)
-        ));
+    if summaries.is_empty() {
+        page.line("  no block may be used: a fault of the measurement spoilt each of them");
+    }
+    for service in summaries
+        .iter()
+        .filter(|summary| summary.endpoint.is_none())
+    {
+        let label = format!("  whole service, c={}: ", service.level);
+        page.wrapped(&label, &vocabulary::whole_service(service));
+        for (kind, count) in &service.errors {
+            page.line(&format!(
+                "  {}: {}",
+                vocabulary::error_kind(*kind),
+                numbers::count(*count)
+            ));
+        }
     }
 }
 
-fn single_row(entry: &Entry<'_>, arm: &str, level: u32, endpoint: &str) -> Vec<String> {
-    let samples = observed::samples(entry.record, arm, level, endpoint);
-    [
+fn single_row(summary: &Summary, with_intervals: bool) -> Vec<String> {
+    let endpoint = summary.endpoint.as_deref().unwrap_or_default();
+    let mut row = vec![
         format!("  {}", escape::visible(endpoint)),
-        level.to_string(),
-        numbers::count(samples.completed + samples.failed()),
-        numbers::count(samples.failed()),
-        samples.quantile_text(0.5),
-        samples.quantile_text(0.95),
-        samples.quantile_text(0.99),
-        samples.max_text(),
-    ]
-    .map(|text| escape::plain_spaces(&text))
-    .to_vec()
+        summary.level.to_string(),
+        numbers::count(summary.requests),
+        numbers::count(summary.requests - summary.completed),
+    ];
+    row.extend(summary.percentiles.iter().map(|percentile| {
+        match numbers::percentile(&percentile.estimate) {
+            Some((value, interval)) if with_intervals => format!("{value} ({interval})"),
+            Some((value, _)) => value,
+            None => "too few".to_owned(),
+        }
+    }));
+    row.push(
+        summary
+            .response_us_max
+            .map_or_else(|| "–".to_owned(), numbers::ms_from_us),
+    );
+    row.iter().map(|text| escape::plain_spaces(text)).collect()
 }
 
-/// Column widths: what each needs. Where that is too much, words and names are
-/// shortened, then the interval goes, then names become stubs.
-fn fit(rows: &[Vec<String>], width: usize) -> Vec<usize> {
-    let columns = rows.first().map_or(0, Vec::len);
-    let mut widths: Vec<usize> = (0..columns)
+/// What each column needs.
+fn needed_widths(rows: &[Vec<String>]) -> Vec<usize> {
+    (0..rows.first().map_or(0, Vec::len))
         .map(|column| {
             rows.iter()
                 .map(|row| row[column].width())
                 .max()
                 .unwrap_or(0)
         })
-        .collect();
+        .collect()
+}
+
+/// What a table needs with two spaces between its columns.
+fn natural_width(rows: &[Vec<String>]) -> usize {
+    let widths = needed_widths(rows);
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
+/// Column widths: what each needs. Where that is too much, words and names are
+/// shortened, then the interval goes, then names become stubs.
+fn fit(rows: &[Vec<String>], width: usize) -> Vec<usize> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let mut widths = needed_widths(rows);
     let name_column = usize::from(rows.first().is_some_and(|row| row[0].is_empty()));
     let last = columns.saturating_sub(1);
     let steps = [

@@ -3,6 +3,7 @@
 
 use unstall_results::comparison::{Cell, Decision, Metric, Outcome, Verdict};
 use unstall_results::record::ErrorKind;
+use unstall_results::summary::Summary;
 
 use crate::numbers;
 
@@ -33,16 +34,6 @@ pub(crate) fn verdict_meaning(verdict: Verdict) -> &'static str {
         Verdict::Regression => "at least one judged cell is significantly worse",
         Verdict::Inconclusive => "not enough evidence either way",
         Verdict::Invalid => "a fault of the measurement itself: do not use the numbers",
-    }
-}
-
-/// Precedence among several verdicts; higher wins.
-pub(crate) fn severity(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Pass => 0,
-        Verdict::Inconclusive => 1,
-        Verdict::Regression => 2,
-        Verdict::Invalid => 3,
     }
 }
 
@@ -98,12 +89,21 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
     }
 }
 
-/// Which way a value went: a sign for the eye and a word for the ear.
-pub(crate) fn direction(estimate: f64, neutral: f64) -> (&'static str, &'static str) {
-    match estimate.partial_cmp(&neutral) {
-        Some(std::cmp::Ordering::Less) => ("▼", "down"),
-        Some(std::cmp::Ordering::Greater) => ("▲", "up"),
-        Some(std::cmp::Ordering::Equal) | None => ("=", "unchanged"),
+/// Which way a change went, as a sign for the eye, read from the number as it is
+/// shown: what rounds to nothing has no direction.
+pub(crate) fn arrow(shown_change: &str) -> &'static str {
+    match shown_change.chars().next() {
+        Some('−' | '<') => "▼",
+        Some('+' | '×') => "▲",
+        _ => "=",
+    }
+}
+
+/// What a reader must know about a cell, where its outcome does not say it already.
+pub(crate) fn note(cell: &Cell) -> Option<&str> {
+    match cell.outcome {
+        Outcome::Insufficient { .. } => None,
+        _ => cell.note.as_deref(),
     }
 }
 
@@ -139,4 +139,20 @@ pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
         numbers::count(count),
         if count == 1 { one } else { many }
     )
+}
+
+/// What is known of a whole service in one line: rate, CPU, threads, memory, blocked time.
+pub(crate) fn whole_service(summary: &Summary) -> String {
+    let shown = |of: Metric, value: Option<f64>| value.map(|value| numbers::value(of, value));
+    let parts = [
+        shown(Metric::Throughput, Some(summary.throughput_per_second)),
+        shown(Metric::BlockedMsPer1000, summary.blocked_ms_per_1000)
+            .map(|blocked| format!("blocked {blocked} per 1\u{202F}000 requests")),
+        shown(Metric::CpuUsPerRequest, summary.cpu_us_per_request)
+            .map(|cpu| format!("CPU {cpu} per request")),
+        shown(Metric::Threads, summary.threads).map(|threads| format!("threads {threads}")),
+        shown(Metric::RssMib, summary.rss_mib).map(|memory| format!("memory {memory}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
 }

@@ -104,13 +104,18 @@ pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<St
 /// (−log₁₀(1 − q), ms) up to where the sample ends.
 fn points(histogram: &LatencyHistogram, count: u32) -> Option<Vec<(f64, f64)>> {
     let x_max = -(1.0 - observed::quantile_max(histogram.count())?).log10();
-    (0..=count)
-        .map(|index| {
-            let x = x_max * f64::from(index) / f64::from(count);
-            let us = histogram.quantile_us(1.0 - 10_f64.powf(-x))?;
-            Some((x, as_f64(us) / 1_000.0))
-        })
-        .collect()
+    let mut curve = histogram.curve();
+    let (mut share, mut us) = curve.next()?;
+    let mut points = Vec::with_capacity(count as usize + 1);
+    for index in 0..=count {
+        let x = x_max * f64::from(index) / f64::from(count);
+        let quantile = 1.0 - 10_f64.powf(-x);
+        while share < quantile {
+            (share, us) = curve.next()?;
+        }
+        points.push((x, as_f64(us) / 1_000.0));
+    }
+    Some(points)
 }
 
 fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::summary::summarise;
 
 use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 
@@ -22,9 +23,7 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     };
     let worst = compared
         .iter()
-        .max_by_key(|(index, _, comparison)| {
-            (vocabulary::severity(comparison.verdict), usize::MAX - index)
-        })
+        .max_by_key(|(index, _, comparison)| (comparison.verdict, usize::MAX - index))
         .expect("a verdict comes from at least one comparison");
     writeln!(
         out,
@@ -258,35 +257,33 @@ fn observed_sentence(report: &Report<'_>, completed: u64, failed: u64) -> String
         numbers::count(completed),
         numbers::count(failed)
     );
-    let slowest = report
+    let summaries = report
         .entries
         .iter()
-        .flat_map(|entry| {
-            observed::arms(entry.record)
-                .into_iter()
-                .flat_map(move |arm| {
-                    observed::levels(entry.record)
-                        .into_iter()
-                        .flat_map(move |level| {
-                            observed::endpoints(entry.record)
-                                .into_iter()
-                                .map(move |endpoint| (entry, arm, level, endpoint))
-                        })
-                })
+        .flat_map(|entry| summarise(entry.record));
+    let slowest = summaries
+        .filter_map(|summary| {
+            let at = |quantile: f64| {
+                summary
+                    .percentiles
+                    .iter()
+                    .find(|percentile| (percentile.q - quantile).abs() < 1e-9)
+                    .and_then(|percentile| numbers::percentile(&percentile.estimate))
+            };
+            let p95_ms = summary.percentiles.get(1)?.estimate.value?;
+            Some((
+                p95_ms,
+                at(0.5)?.0,
+                at(0.95)?.0,
+                summary.level,
+                summary.endpoint?,
+            ))
         })
-        .filter_map(|(entry, arm, level, endpoint)| {
-            let response = observed::samples(entry.record, arm, level, endpoint).response;
-            let p50 = observed::quantile_us(&response, 0.5)?;
-            let p95 = observed::quantile_us(&response, 0.95)?;
-            Some((p95, p50, level, endpoint))
-        })
-        .max();
+        .max_by(|one, other| one.0.total_cmp(&other.0));
     match slowest {
-        Some((p95, p50, level, endpoint)) => format!(
-            "{endpoint} is slowest: p50 {}, p95 {} at c = {level}; {counts}",
-            numbers::ms_from_us(p50),
-            numbers::ms_from_us(p95)
-        ),
+        Some((_, p50, p95, level, endpoint)) => {
+            format!("{endpoint} is slowest: p50 {p50}, p95 {p95} at c = {level}; {counts}")
+        }
         None => counts,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale, Verdict};
+use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Verdict};
 
 use super::{forest, table};
 use crate::ranking::Group;
@@ -71,22 +71,18 @@ fn row(
     )?;
     match &cell.change {
         Some(change) => {
-            let neutral = match change.scale {
-                Scale::Ratio => 1.0,
-                Scale::Difference => 0.0,
-            };
-            let (arrow, _) = vocabulary::direction(change.estimate, neutral);
+            let shown = numbers::change(cell.metric, change);
             write!(
                 out,
-                "<td class=\"n\"><span class=\"arrow\" aria-hidden=\"true\">{arrow}</span> {}</td><td class=\"n iv\">{}</td><td class=\"f\">{}</td>",
-                numbers::change(cell.metric, change),
-                forest::spoken(cell.metric, change),
+                "<td class=\"n\"><span class=\"arrow\" aria-hidden=\"true\">{}</span> {shown}</td><td class=\"n iv\">{}</td><td class=\"f\">{}</td>",
+                vocabulary::arrow(&shown),
+                numbers::interval(cell.metric, change),
                 forest::bar(cell.metric, change, extents),
             )?;
         }
         None => write!(out, "<td class=\"n\">–</td><td class=\"n\">–</td><td></td>")?,
     }
-    let note = match &cell.note {
+    let note = match vocabulary::note(cell) {
         Some(note) => format!(" <small>{}</small>", escape::markup_prose(note)),
         None => String::new(),
     };

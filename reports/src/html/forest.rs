@@ -8,8 +8,6 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::{Change, Comparison, Metric, Scale};
 
-use crate::numbers;
-
 /// Half of the drawing's width, in its own units.
 const HALF: f64 = 60.0;
 /// Ratios beyond this factor stand at the edge.
@@ -95,11 +93,6 @@ fn position(scale: Scale, number: f64, extent: f64) -> f64 {
     } else {
         share.clamp(-1.0, 1.0)
     }
-}
-
-/// What the bar says, for readers who do not see it.
-pub(super) fn spoken(metric: Metric, change: &Change) -> String {
-    numbers::interval(metric, change)
 }
 
 #[cfg(test)]

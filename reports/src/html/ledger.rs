@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Comparison, Metric};
+use unstall_results::comparison::Comparison;
+use unstall_results::ledger::{self, Row};
 
 use super::{answer, table};
-use crate::{Entry, Report, escape, ranking, vocabulary};
+use crate::{Report, escape, ranking, vocabulary};
 
 /// Writes the ledger when at least two measurements were compared.
 pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
-    let compared: Vec<(usize, &Entry<'_>, &Comparison)> = report
+    let compared: Vec<(usize, &Comparison)> = report
         .entries
         .iter()
         .enumerate()
-        .filter_map(|(index, entry)| Some((index, entry, entry.comparison?)))
+        .filter_map(|(index, entry)| Some((index, entry.comparison?)))
         .collect();
     if compared.len() < 2 {
         return Ok(());
@@ -34,46 +35,48 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     table::open_with_class(
         out,
         "ledger",
-        "Each step against the state before it. p95 and blocked time per 1\u{202F}000 requests are \
-         those of the step’s endpoint that stands worst.",
+        "Each step against the state before it. p95 is that of the endpoint that regressed, or else of the step’s own that changed most; blocked time \
+         is the whole service’s, per 1\u{202F}000 requests.",
         &columns,
     )?;
-    for (index, entry, comparison) in &compared {
-        table::row(out, &columns, &cells(*index, entry, comparison))?;
+    let rows = ledger::rows(compared.iter().map(|(_, comparison)| *comparison));
+    for ((index, comparison), row) in compared.iter().zip(&rows) {
+        table::row(out, &columns, &cells(*index, comparison, row))?;
     }
     table::close(out)?;
     writeln!(out, "</section>")
 }
 
-fn cells(index: usize, entry: &Entry<'_>, comparison: &Comparison) -> Vec<String> {
-    let (name, title, branch, risk) = match &comparison.step {
-        Some(step) => (
-            escape::markup(&step.id),
-            escape::markup(&step.title),
-            format!("<code>{}</code>", escape::markup(&step.branch)),
-            escape::markup(&step.risk),
-        ),
-        None => (
-            escape::markup(&entry.record.label),
-            escape::markup(&comparison.scenario),
-            "–".to_owned(),
-            "–".to_owned(),
-        ),
+fn cells(index: usize, comparison: &Comparison, row: &Row) -> Vec<String> {
+    let or_dash = |text: &str| match text {
+        "" => "–".to_owned(),
+        text => format!("<bdi>{}</bdi>", escape::markup(text)),
     };
+    let branch = match row.branch.as_str() {
+        "" => "–".to_owned(),
+        branch => format!("<code>{}</code>", escape::markup(branch)),
+    };
+    let p95 = ranking::ledger_p95(comparison, row);
+    let endpoint = p95
+        .and_then(|cell| cell.endpoint.as_ref())
+        .map_or_else(String::new, |endpoint| {
+            format!("<small><bdi>{}</bdi></small>", escape::markup(endpoint))
+        });
     vec![
         format!(
-            "<a href=\"#{}\"><bdi>{name}</bdi></a>",
-            super::anchor(index)
+            "<a href=\"#{}\"><bdi>{}</bdi></a>",
+            super::anchor(index),
+            escape::markup(&row.step)
         ),
-        format!("<bdi>{title}</bdi>"),
+        or_dash(&row.title),
         branch,
-        risk,
+        or_dash(&row.risk),
         format!(
             "<span class=\"w\"><strong>{}</strong> {}</span>",
-            vocabulary::decision(comparison.decision),
-            answer::pill(comparison.verdict)
+            vocabulary::decision(row.decision),
+            answer::pill(row.verdict)
         ),
-        ranking::ledger_value(comparison, Metric::ResponseP95),
-        ranking::ledger_value(comparison, Metric::BlockedMsPer1000),
+        format!("{}{endpoint}", ranking::before_after(p95)),
+        ranking::before_after(ranking::ledger_blocked(comparison)),
     ]
 }

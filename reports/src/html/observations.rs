@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::Metric;
 use unstall_results::record::RunRecord;
+use unstall_results::summary::{Percentile, summarise};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -24,42 +25,57 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     writeln!(out, "<h3>What was seen</h3>")?;
     table::open(
         out,
-        "Response time from the moment a request was meant to be sent; successful answers only. A dash stands \
-         where fewer than five observations lie beyond a percentile.",
+        "Response time from the moment a request was meant to be sent; behind each percentile its 95\u{202F}% \
+         interval. A timeout counts as at least its limit.",
         &columns,
     )?;
-    for arm in observed::arms(record) {
-        for endpoint in observed::endpoints(record) {
-            for level in observed::levels(record) {
-                let samples = observed::samples(record, arm, level, endpoint);
-                let rate = if samples.wall_ns > 0 {
-                    let seconds = numbers::as_f64(samples.wall_ns) / 1e9;
-                    numbers::value(
-                        Metric::Throughput,
-                        numbers::as_f64(samples.completed) / seconds,
-                    )
-                } else {
-                    "–".to_owned()
-                };
-                table::row(
-                    out,
-                    &columns,
-                    &[
-                        format!("<bdi>{}</bdi>", escape::markup(endpoint)),
-                        level.to_string(),
-                        numbers::count(samples.completed + samples.failed()),
-                        numbers::count(samples.failed()),
-                        rate,
-                        samples.quantile_text(0.5),
-                        samples.quantile_text(0.95),
-                        samples.quantile_text(0.99),
-                        samples.max_text(),
-                    ],
-                )?;
-            }
-        }
+    let summaries = summarise(record);
+    for summary in &summaries {
+        let Some(endpoint) = &summary.endpoint else {
+            continue;
+        };
+        let mut cells = vec![
+            format!("<bdi>{}</bdi>", escape::markup(endpoint)),
+            summary.level.to_string(),
+            numbers::count(summary.requests),
+            numbers::count(summary.requests - summary.completed),
+            numbers::value(Metric::Throughput, summary.throughput_per_second),
+        ];
+        cells.extend(summary.percentiles.iter().map(percentile));
+        cells.push(
+            summary
+                .response_us_max
+                .map_or_else(|| "–".to_owned(), numbers::ms_from_us),
+        );
+        table::row(out, &columns, &cells)?;
     }
-    table::close(out)
+    table::close(out)?;
+    if summaries.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"note\">No block may be used: see “Blocks in run order” for what spoilt them.</p>"
+        )?;
+    }
+    for service in summaries
+        .iter()
+        .filter(|summary| summary.endpoint.is_none())
+    {
+        writeln!(
+            out,
+            "<p class=\"note\">Whole service at c\u{202F}=\u{202F}{}: {}.</p>",
+            service.level,
+            vocabulary::whole_service(service)
+        )?;
+    }
+    Ok(())
+}
+
+/// A percentile with its interval, or what it would take.
+fn percentile(percentile: &Percentile) -> String {
+    match numbers::percentile(&percentile.estimate) {
+        Some((value, interval)) => format!("{value} <small>{interval}</small>"),
+        None => "<small>insufficient data</small>".to_owned(),
+    }
 }
 
 /// Writes failures by kind, where there are any.
