@@ -135,6 +135,16 @@ fn a_service_that_never_answers_is_not_ready() {
 }
 
 #[test]
+fn waiting_for_a_service_can_be_stopped() {
+    let mut service = ServiceCommand::new("sleep 1000");
+    let stop = Stop::new();
+    stop.request();
+    service.stop = Some(stop);
+    let error = ServiceProcess::start(&service, &guard()).expect_err("not ready");
+    assert!(matches!(error, ServiceError::Stopped(_)), "{error}");
+}
+
+#[test]
 fn a_missing_program_says_what_to_do() {
     let error = start("no-such-program-anywhere".to_owned()).expect_err("not there");
     assert!(error.to_string().contains("full path"), "{error}");
