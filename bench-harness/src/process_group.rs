@@ -15,7 +15,7 @@ use unstall_testbed::{Guard, GuardedCommand, StopSignal};
 
 use crate::command_line::{CommandLine, CommandLineError};
 use crate::control::{Control, ControlError};
-use crate::engine::Target;
+use crate::engine::{Stop, Target};
 use crate::process_sample::{self, GroupSampler};
 
 /// How long a service gets to be ready.
@@ -38,6 +38,8 @@ pub struct ServiceCommand {
     pub ready_within: Duration,
     /// Added to this process' environment.
     pub environment: Vec<(String, String)>,
+    /// Ends the waiting for readiness when it is requested.
+    pub stop: Option<Stop>,
 }
 
 impl ServiceCommand {
@@ -48,6 +50,7 @@ impl ServiceCommand {
             ready_path: "/health".to_owned(),
             ready_within: READY_WITHIN,
             environment: Vec::new(),
+            stop: None,
         }
     }
 }
@@ -104,6 +107,9 @@ pub enum ServiceError {
         /// The last lines.
         output: String,
     },
+    /// A stop was requested before it was ready.
+    #[error("`{0}` was stopped before it was ready, as requested")]
+    Stopped(String),
     /// Readiness could not be asked.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -261,6 +267,9 @@ impl ServiceProcess {
                     ready,
                     output: self.output.settled(),
                 });
+            }
+            if service.stop.as_ref().is_some_and(Stop::is_requested) {
+                return Err(ServiceError::Stopped(service.command.clone()));
             }
             if Instant::now() >= deadline {
                 return Err(ServiceError::NotReady {

@@ -5,9 +5,6 @@ use std::collections::BTreeSet;
 
 use crate::{Package, Violation};
 
-/// Fewer words than this name something and don't give a reason.
-const REASON_WORDS_MIN: usize = 4;
-
 /// ARCHITECTURE.md names the folder of every crate.
 #[must_use]
 pub fn architecture_violations(page: &str, packages: &[Package]) -> Vec<Violation> {
@@ -24,8 +21,8 @@ pub fn architecture_violations(page: &str, packages: &[Package]) -> Vec<Violatio
         .collect()
 }
 
-/// CONTRIBUTING.md has a line for each third-party dependency that names it as `` `name` `` and
-/// says why it's there.
+/// CONTRIBUTING.md has a table row for each third-party dependency: `| name | why it's there |`,
+/// where related ones may share a row, `| name, name | why |`.
 #[must_use]
 pub fn reason_violations(page: &str, packages: &[Package]) -> Vec<Violation> {
     let names: BTreeSet<&str> = packages
@@ -36,29 +33,29 @@ pub fn reason_violations(page: &str, packages: &[Package]) -> Vec<Violation> {
         .collect();
     names
         .into_iter()
-        .filter(|name| !page.lines().any(|line| gives_reason(line, name)))
+        .filter(|name| !page.lines().any(|row| gives_reason(row, name)))
         .map(|name| {
             Violation::new(
                 "CONTRIBUTING.md",
                 format!("no reason for the dependency {name}"),
-                "add a line with its name in backticks and why it's needed, or do without it",
+                "add a row `| name | why it's needed |` to its table, or do without it",
             )
         })
         .collect()
 }
 
-fn gives_reason(line: &str, name: &str) -> bool {
-    // Every second part is in backticks.
-    let mut parts = line.split('`').enumerate();
-    let is_named = parts
-        .clone()
-        .any(|(index, part)| index % 2 == 1 && part == name);
-    let words = parts.by_ref().filter(|(index, _)| index % 2 == 0);
-    let words: usize = words
-        .flat_map(|(_, part)| part.split_whitespace())
-        .filter(|word| word.chars().any(char::is_alphabetic))
-        .count();
-    is_named && words >= REASON_WORDS_MIN
+fn gives_reason(row: &str, name: &str) -> bool {
+    let cells: Vec<&str> = row
+        .trim()
+        .trim_matches('|')
+        .split('|')
+        .map(str::trim)
+        .collect();
+    let [names, reason] = cells[..] else {
+        return false;
+    };
+    let mut names = names.split(',').map(|other| other.trim().trim_matches('`'));
+    names.any(|other| other == name) && reason.chars().any(char::is_alphabetic) && reason != name
 }
 
 #[cfg(test)]
@@ -97,13 +94,18 @@ mod tests {
 
     #[test]
     fn a_dependency_without_a_reason_is_found() {
-        let page = "| `serde` | records are read and written by derive |\n- `serde_json`: the record's format, JSON";
-        assert_eq!(reason_violations(page, &packages()), []);
+        for page in [
+            "| serde | one derive for all |\n| `serde_json` | JSON |",
+            "| serde_json, serde | records are read and written |",
+        ] {
+            assert_eq!(reason_violations(page, &packages()), [], "{page}");
+        }
         for page in [
             "",
-            "`serde`, `serde_json`",
-            "- `serde_json`: JSON",
+            "| serde, serde_json | |",
+            "| serde_jsonish | reads |",
             "serde and serde_json are needed here",
+            "| serde | serde |\n| serde_json | --- |",
         ] {
             assert_eq!(reason_violations(page, &packages()).len(), 2, "{page}");
         }

@@ -180,4 +180,14 @@ mod tests {
         assert_eq!(code.lines().nth(5).map(str::trim), Some("c"));
         assert_eq!(code.lines().nth(8).map(str::trim), Some("d"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_keeps_its_line_breaks(text in r#"([a-z\n"'\\/*#{} ]|r#|b'|//){0,60}"#) {
+            let breaks = |text: &str| -> Vec<usize> {
+                text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at).collect()
+            };
+            proptest::prop_assert_eq!(breaks(&code_only(&text)), breaks(&text));
+        }
+    }
 }

@@ -93,7 +93,7 @@ fn attributes<'a>(
     })
 }
 
-/// `unsafe` appears only where [`UNSAFE_PLACES`] says.
+/// `unsafe` appears only in the loop monitor's proof and in the sandbox's process code.
 #[must_use]
 pub fn unsafe_violations(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();

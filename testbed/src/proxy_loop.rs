@@ -26,6 +26,7 @@ use crate::proxied_connection::{End, Key, Slot, ends_of};
 /// What one connection may have on its way in one direction before its sender has to wait.
 const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 const EVENTS_PER_WAIT: usize = 128;
 
 const LISTENER: u64 = u64::MAX;
@@ -67,8 +68,8 @@ pub(crate) struct ProxyLoop {
     opening: VecDeque<(Instant, Key)>,
     /// What waits for half a round trip, by due time.
     transit: VecDeque<Transit>,
-    /// False while the process is out of descriptors: a listener that stays readable would spin.
-    accepting: bool,
+    /// Set while the process is out of descriptors: a listener that stays readable would spin.
+    accept_again: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -100,7 +101,7 @@ impl ProxyLoop {
             free: Vec::new(),
             opening: VecDeque::new(),
             transit: VecDeque::new(),
-            accepting: true,
+            accept_again: None,
             buffer: vec![0; CHUNK_BYTES_MAX],
         })
     }
@@ -139,10 +140,10 @@ impl ProxyLoop {
     fn arm(&mut self) -> io::Result<()> {
         let opening = self.opening.front().map(|(due, _)| *due);
         let transit = self.transit.front().map(|transit| transit.due);
-        let next = match (opening, transit) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        let next = [opening, transit, self.accept_again]
+            .into_iter()
+            .flatten()
+            .min();
         if next == self.armed_for {
             return Ok(());
         }
@@ -159,6 +160,10 @@ impl ProxyLoop {
     /// Hands over all that is due.
     fn deliver(&mut self) -> io::Result<()> {
         let now = Instant::now();
+        if self.accept_again.take_if(|due| *due <= now).is_some() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
+            self.epoll.add(&self.listener, event)?;
+        }
         while let Some((_, key)) = self.opening.pop_front_if(|(due, _)| *due <= now) {
             self.renew_interest(key)?;
         }
@@ -187,7 +192,8 @@ impl ProxyLoop {
                     l_linger: 0,
                 };
                 let _ = setsockopt(&end.stream, sockopt::Linger, &linger);
-                return self.remove(key);
+                self.remove(key);
+                return Ok(());
             }
         }
         self.flush(key, to)
@@ -199,7 +205,7 @@ impl ProxyLoop {
                 Ok((client, _)) => self.open(client)?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_out_of_descriptors(&error) => {
-                    self.accepting = false;
+                    self.accept_again = Some(Instant::now() + ACCEPT_AGAIN_AFTER);
                     return Ok(self.epoll.delete(&self.listener)?);
                 }
                 // A client that left before it was accepted (accept(2), "Error handling").
@@ -318,7 +324,8 @@ impl ProxyLoop {
             return self.fail(key, end);
         }
         if ends.iter().all(|end| end.write_ended && end.read_ended) {
-            return self.remove(key);
+            self.remove(key);
+            return Ok(());
         }
         self.renew_interest(key)
     }
@@ -359,19 +366,11 @@ impl ProxyLoop {
     }
 
     /// Closes both ends; what is still on its way to them is dropped when it's due.
-    fn remove(&mut self, key: Key) -> io::Result<()> {
+    fn remove(&mut self, key: Key) {
         let slot = &mut self.slots[key.index];
         slot.ends = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
-        if !self.accepting {
-            self.accepting = true;
-            self.epoll.add(
-                &self.listener,
-                EpollEvent::new(EpollFlags::EPOLLIN, LISTENER),
-            )?;
-        }
-        Ok(())
     }
 
     fn ends(&mut self, key: Key) -> Option<&mut [End; 2]> {

@@ -116,7 +116,7 @@ impl Connection {
         // Small requests must leave at once; a socket without it measures Nagle's algorithm.
         stream
             .set_nodelay(true)
-            .map_err(|error| Failure::connecting(&error))?;
+            .map_err(|error| Failure::lost(&error))?;
         let io = StampedStream {
             stream: TokioIo::new(stream),
             stamp: stamp.clone(),

@@ -37,10 +37,17 @@ impl Failure {
         local(error).unwrap_or_else(|| {
             let kind = match error.kind() {
                 io::ErrorKind::TimedOut => ErrorKind::Timeout,
+                // It stood for a moment: the peer accepted and hung up.
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Reset,
                 _ => ErrorKind::Connect,
             };
             Self::service(kind, format!("no connection: {error}"))
         })
+    }
+
+    /// A connection that stood and is gone.
+    pub(super) fn lost(error: &io::Error) -> Self {
+        Self::service(ErrorKind::Reset, format!("connection lost: {error}"))
     }
 
     /// An error of the resolver.
@@ -66,7 +73,7 @@ impl Failure {
             ) {
                 return Self::service(ErrorKind::Protocol, format!("broken body: {io_error}"));
             }
-            return Self::service(ErrorKind::Reset, format!("connection lost: {io_error}"));
+            return Self::lost(io_error);
         }
         Self::service(ErrorKind::Reset, format!("connection lost: {error}"))
     }

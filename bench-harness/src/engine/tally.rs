@@ -143,8 +143,22 @@ pub(super) struct FinishedTally {
 }
 
 impl FinishedTally {
-    /// Adds another thread's counts.
-    pub(super) fn join(&mut self, other: Self) {
+    /// Nothing yet.
+    pub(super) fn empty(endpoints: usize) -> Self {
+        Self {
+            counts: Vec::new(),
+            offered: 0,
+            sent: 0,
+            local_faults: BTreeMap::new(),
+            generator_lag: LatencyHistogram::new(),
+            endpoints: vec![EndpointSamples::default(); endpoints],
+            last_end: None,
+            examples: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a thread's counts; those per second are given back, to be joined by the series.
+    pub(super) fn join(&mut self, other: Self) -> Vec<Counts> {
         self.offered += other.offered;
         self.sent += other.sent;
         for (fault, count) in other.local_faults {
@@ -158,6 +172,7 @@ impl FinishedTally {
         for (key, example) in other.examples {
             self.examples.entry(key).or_insert(example);
         }
+        other.counts
     }
 }
 

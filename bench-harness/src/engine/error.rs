@@ -1,0 +1,61 @@
+//! Why nothing could be measured, in words that say what to do.
+
+use std::io;
+
+/// A setup request that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupFailure {
+    /// Method and name.
+    pub request: String,
+    /// What went wrong.
+    pub reason: String,
+    /// The beginning of the answer, if there was one.
+    pub answer: String,
+}
+
+/// Why a block could not be measured at all.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No user, no request, or no time.
+    #[error("nothing to send: {0}")]
+    Nothing(&'static str),
+    /// The scenario has a streamed answer.
+    #[error(
+        "request `{request}` of scenario `{scenario}` reads its answer as a stream, \
+         which this version does not drive; take out [request.stream] to measure the whole answer"
+    )]
+    Stream {
+        /// The scenario.
+        scenario: String,
+        /// The request.
+        request: String,
+    },
+    /// A setup request failed.
+    #[error(
+        "setup request `{}` failed: {}{}{}; mend the service or the scenario's [[setup]]",
+        .0.request, .0.reason,
+        if .0.answer.is_empty() { "" } else { "; it answered: " }, .0.answer
+    )]
+    Setup(SetupFailure),
+    /// A thread or runtime could not be started.
+    #[error(
+        "the load generator could not start: {0}; check the limits of processes and descriptors (ulimit -u -n)"
+    )]
+    Start(#[source] io::Error),
+    /// A generator thread panicked: a bug of ours.
+    #[error(
+        "a generator thread ended unexpectedly ({0}): this is a bug in unstall, please report it"
+    )]
+    Panicked(String),
+}
+
+impl EngineError {
+    /// A thread ended by a panic, with its message.
+    pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        Self::Panicked(text.unwrap_or_else(|| "no message".to_owned()))
+    }
+}

@@ -1,0 +1,147 @@
+//! What the generator saw of one block, joined from its threads.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
+use unstall_results::histogram::LatencyHistogram;
+use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, Second};
+use unstall_scenarios::plan::Plan;
+
+use super::generator::Finished;
+use super::series::SharedSeries;
+use super::tally::{Examples, FinishedTally};
+
+/// What the generator saw.
+#[derive(Debug, Clone)]
+pub struct BlockMeasurement {
+    /// When the barrier opened: RFC 3339, UTC.
+    pub started_utc: String,
+    /// The same on the kernel's monotonic clock.
+    pub started_mono_ns: u64,
+    /// From the first intended request to the last end.
+    pub wall: Duration,
+    /// Requests that the load model wanted sent.
+    pub offered: u64,
+    /// Requests whose first byte was written.
+    pub sent: u64,
+    /// Requests that ended with a checked, successful answer.
+    pub completed: u64,
+    /// Failures of the service or the network.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// Faults of this machine; any spoils the block.
+    pub local_faults: BTreeMap<LocalFault, u64>,
+    /// released − intended.
+    pub generator_lag: LatencyHistogram,
+    /// Endpoint → samples.
+    pub endpoints: BTreeMap<String, EndpointSamples>,
+    /// One entry per second since the barrier.
+    pub series: Vec<Second>,
+    /// CPU of the generator's threads since the barrier.
+    pub generator_cpu: Duration,
+    /// Why the block ended.
+    pub ended: Ended,
+    /// One example message per endpoint and kind of error, without secrets.
+    pub examples: Vec<ErrorExample>,
+}
+
+/// Why a block ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All requests of its plan were sent.
+    Complete,
+    /// [`Stop`] was requested.
+    Stopped,
+    /// The service did not answer at all for [`BlockSpec::patience`].
+    ServiceGone,
+}
+
+/// What one kind of error looked like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorExample {
+    /// Endpoint.
+    pub endpoint: String,
+    /// Kind of error.
+    pub kind: ErrorKind,
+    /// The first message of that kind.
+    pub message: String,
+}
+
+/// When the barrier opened, on every clock that somebody needs.
+pub(super) struct Start {
+    pub(super) begun: Instant,
+    utc: String,
+    mono_ns: u64,
+}
+
+impl Start {
+    pub(super) fn now() -> Self {
+        Self {
+            utc: jiff::Timestamp::now().to_string(),
+            mono_ns: monotonic_ns(),
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl BlockMeasurement {
+    /// Joins what the threads have seen.
+    pub(super) fn join(
+        plan: &Plan,
+        start: Start,
+        threads: Vec<Finished>,
+        series: &SharedSeries,
+        ended: Ended,
+    ) -> Self {
+        let mut tally = FinishedTally::empty(plan.requests.len());
+        let mut counts = Vec::with_capacity(threads.len());
+        let mut generator_cpu = Duration::ZERO;
+        for thread in threads {
+            generator_cpu += thread.cpu;
+            counts.push(tally.join(thread.tally));
+        }
+        let examples = examples(plan, &tally.examples);
+        let names = plan.requests.iter().map(|request| request.name.clone());
+        let endpoints: BTreeMap<String, EndpointSamples> = names.zip(tally.endpoints).collect();
+        let mut errors = BTreeMap::new();
+        for (kind, count) in endpoints.values().flat_map(|samples| &samples.errors) {
+            *errors.entry(*kind).or_default() += count;
+        }
+        Self {
+            started_utc: start.utc,
+            started_mono_ns: start.mono_ns,
+            wall: tally.last_end.map_or(Duration::ZERO, |end| {
+                end.saturating_duration_since(start.begun)
+            }),
+            offered: tally.offered,
+            sent: tally.sent,
+            completed: endpoints.values().map(|samples| samples.completed).sum(),
+            errors,
+            local_faults: tally.local_faults,
+            generator_lag: tally.generator_lag,
+            endpoints,
+            series: series.join(&counts),
+            generator_cpu,
+            ended,
+            examples,
+        }
+    }
+}
+
+fn examples(plan: &Plan, examples: &Examples) -> Vec<ErrorExample> {
+    examples
+        .iter()
+        .map(|((endpoint, kind), message)| ErrorExample {
+            endpoint: plan.requests[*endpoint].name.clone(),
+            kind: *kind,
+            message: plan.redact(message).into_owned(),
+        })
+        .collect()
+}
+
+/// The kernel's monotonic clock, as other processes' counters use it.
+fn monotonic_ns() -> u64 {
+    let now =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock exists on every Linux");
+    u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,179 @@
+//! The loop monitor at the edges of a block, read from a server that plays back snapshots.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unstall_bench_harness::block::{BlockPlace, MeasuredBlock, Service, measure};
+use unstall_bench_harness::engine::{Progress, Stop, Target};
+use unstall_loop_monitor::wire;
+
+use crate::support::{cold, plan};
+
+/// Answers everything with `{}`, and the snapshot's path with the next of `snapshots`.
+fn playback(snapshots: Vec<String>) -> Target {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let rest = Arc::new(Mutex::new(snapshots.into_iter().collect()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let rest = Arc::clone(&rest);
+            // A client that hangs up ends its thread; there is nothing to tell anybody.
+            std::thread::spawn(move || drop(serve(&stream, &rest)));
+        }
+    });
+    Target::loopback(port)
+}
+
+fn serve(
+    stream: &TcpStream,
+    rest: &Mutex<std::collections::VecDeque<String>>,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut writer = stream;
+    let mut path = String::new();
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        if path.is_empty() {
+            line.split(' ')
+                .nth(1)
+                .unwrap_or_default()
+                .clone_into(&mut path);
+        }
+        if line.is_empty() {
+            let next = if path == wire::SNAPSHOT_PATH {
+                rest.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop_front()
+            } else {
+                Some("{}".to_owned())
+            };
+            let (status, body) =
+                next.map_or(("404 Not Found", String::new()), |body| ("200 OK", body));
+            let length = body.len();
+            write!(
+                writer,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}"
+            )?;
+            path.clear();
+        }
+    }
+    Ok(())
+}
+
+fn snapshot(start_id: &str, requests: u64) -> String {
+    let counters = wire::Endpoint {
+        requests,
+        polls: requests * 3,
+        hold_ns_sum: requests * 10_000,
+        blocked: wire::Blocked {
+            slept_ns: requests * 2_000_000,
+            events: requests,
+            events_over_200us: requests,
+            ns_max: 2_500_000,
+            ..wire::Blocked::default()
+        },
+        ..wire::Endpoint::default()
+    };
+    let snapshot = wire::Snapshot {
+        schema: wire::Schema {
+            name: wire::SCHEMA_NAME.to_owned(),
+            major: wire::SCHEMA_MAJOR,
+            minor: wire::SCHEMA_MINOR,
+        },
+        start_id: start_id.to_owned(),
+        mono_ns: 1,
+        runtime: "tokio".to_owned(),
+        mode: wire::Mode::FullSplit,
+        loops: 1,
+        endpoints: BTreeMap::from([
+            ("GET /items/{id}".to_owned(), counters),
+            ("GET /health".to_owned(), wire::Endpoint::default()),
+        ]),
+        unattributed: wire::Blocked::default(),
+        loop_lag: None,
+        threads: wire::Threads {
+            workers: 1,
+            pool: 2,
+            other: 3,
+        },
+        runtime_metrics: wire::RuntimeMetrics::default(),
+        not_covered: Vec::new(),
+    };
+    serde_json::to_string(&snapshot).expect("a snapshot can be written")
+}
+
+/// A block on a server that plays back one snapshot per `(start id, requests)`.
+fn measured(snapshots: &[(&str, u64)]) -> MeasuredBlock {
+    let target = playback(
+        snapshots
+            .iter()
+            .map(|(id, requests)| snapshot(id, *requests))
+            .collect(),
+    );
+    let place = BlockPlace {
+        arm: "before".to_owned(),
+        pair: 0,
+        position: 0,
+    };
+    measure(
+        &plan(&[("GET item", "GET", "/items/7")], ""),
+        Service::Running(&target),
+        &place,
+        &cold(2, 10),
+        &Stop::new(),
+        &Arc::new(Progress::new()),
+    )
+    .expect("the block can be measured")
+}
+
+#[test]
+fn differences_carry_the_scenarios_names() {
+    let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("a", 15), ("a", 15)]);
+    assert_eq!(measured.warnings, Vec::<String>::new());
+    assert_eq!(measured.block.process_start_id.as_deref(), Some("a"));
+    let monitor = measured.block.monitor.expect("one process served it");
+    assert_eq!(monitor.mode, "full-split");
+    assert_eq!(monitor.threads.pool, 2);
+    assert_eq!(Vec::from_iter(monitor.endpoints.keys()), ["GET item"]);
+    let endpoint = &monitor.endpoints["GET item"];
+    assert_eq!(
+        (endpoint.requests, endpoint.polls, endpoint.hold_us_sum),
+        (10, 30, 100)
+    );
+    assert_eq!(
+        (endpoint.blocked_us.slept, endpoint.blocks_over_200us),
+        (20_000, 10)
+    );
+}
+
+#[test]
+fn a_restart_is_told() {
+    let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("b", 1), ("b", 1)]);
+    assert_eq!(measured.block.monitor, None);
+    assert!(
+        measured.warnings[0].contains("restarted"),
+        "{:?}",
+        measured.warnings
+    );
+    assert_eq!(measured.block.validity.reasons, measured.warnings);
+}
+
+#[test]
+fn several_workers_behind_one_port_are_told() {
+    let measured = measured(&[("a", 5), ("b", 5), ("a", 5), ("a", 9), ("a", 9)]);
+    assert_eq!(measured.block.monitor, None);
+    assert!(
+        measured.warnings[0].contains("one worker"),
+        "{:?}",
+        measured.warnings
+    );
+}
+
+#[test]
+fn no_monitor_is_no_fault() {
+    let measured = measured(&[]);
+    assert_eq!(measured.block.monitor, None);
+    assert_eq!(measured.warnings, Vec::<String>::new());
+}
