@@ -62,8 +62,9 @@ impl Agent {
     /// # Errors
     /// [`StoreError`] if the server doesn't answer.
     pub async fn finds_schema(&self) -> Result<bool, StoreError> {
+        let mut connection = postgres::acquire(&self.pool).await?;
         sqlx::query_scalar!(r#"SELECT to_regclass('conversations') IS NOT NULL AS "found!""#)
-            .fetch_one(&self.pool)
+            .fetch_one(&mut *connection)
             .await
             .map_err(postgres::store_error)
     }
@@ -108,6 +109,7 @@ impl Agent {
 
     /// False if the conversation doesn't exist or isn't the sender's.
     async fn store_question(&self, message: &Message) -> Result<bool, StoreError> {
+        let mut connection = postgres::acquire(&self.pool).await?;
         let stored = sqlx::query_file!(
             "sql/insert_human_message.sql",
             fresh_id(),
@@ -115,20 +117,21 @@ impl Agent {
             message.conversation_id,
             message.sender_id
         )
-        .execute(&self.pool)
+        .execute(&mut *connection)
         .await
         .map_err(postgres::store_error)?;
         Ok(stored.rows_affected() == 1)
     }
 
     async fn store_answer(&self, message: &Message, answer: &str) -> Result<(), StoreError> {
+        let mut connection = postgres::acquire(&self.pool).await?;
         sqlx::query_file!(
             "sql/insert_agent_message.sql",
             fresh_id(),
             message.conversation_id,
             answer
         )
-        .execute(&self.pool)
+        .execute(&mut *connection)
         .await
         .map_err(postgres::store_error)?;
         Ok(())

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sqlx::Postgres;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::conversation::{self, Created, NewConversation, ProjectRow};
@@ -36,13 +38,20 @@ pub(crate) async fn pool(database_url: &str, kept: u32) -> Result<PgPool, Connec
         .test_before_acquire(true)
         .connect_with(options)
         .await
-        .map_err(store_error)?;
+        .map_err(|error| StoreError::unavailable(Backend::Postgres, error))?;
     // The pool opens its minimum in the background; loans taken together make it do so now.
     let mut loans = Vec::new();
     for _ in 0..kept {
-        loans.push(pool.acquire().await.map_err(store_error)?);
+        loans.push(acquire(&pool).await?);
     }
     Ok(pool)
+}
+
+/// Whatever the reason, without a connection the server can't be reached.
+pub(crate) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
+    pool.acquire()
+        .await
+        .map_err(|error| StoreError::unavailable(Backend::Postgres, error))
 }
 
 struct PostgresStores {
@@ -52,7 +61,7 @@ struct PostgresStores {
 impl UsageStore for PostgresStores {
     fn usage<'a>(&'a self, uid: &'a str, window: Window) -> StoreFuture<'a, Usage> {
         Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(store_error)?;
+            let mut connection = acquire(&self.pool).await?;
             let rows = sqlx::query_file!("sql/usage.sql", window.from_s, window.to_s, uid)
                 .fetch_all(&mut *connection)
                 .await
@@ -69,7 +78,7 @@ impl UsageStore for PostgresStores {
 impl ConversationStore for PostgresStores {
     fn create<'a>(&'a self, new: &'a NewConversation) -> StoreFuture<'a, Created> {
         Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(store_error)?;
+            let mut connection = acquire(&self.pool).await?;
             let found: Vec<ProjectRow> =
                 sqlx::query_file!("sql/select_projects.sql", &new.project_ids)
                     .fetch_all(&mut *connection)
