@@ -220,6 +220,9 @@ mod tests {
         }
         let shipped = std::fs::read_to_string(&path).expect("schema/result.schema.json");
         // Not assert_eq: it would print both schemas on one line each.
-        assert!(shipped == generated, "run this test with UNSTALL_UPDATE_SCHEMA=1 and commit");
+        assert!(
+            shipped == generated,
+            "run this test with UNSTALL_UPDATE_SCHEMA=1 and commit"
+        );
     }
 }

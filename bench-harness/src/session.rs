@@ -213,7 +213,8 @@ impl Session {
         };
         let measured = match stage.prepare(turn)? {
             Prepared::Running(target) => measure(Service::Running(&target), view)?,
-            Prepared::ToStart(command) => {
+            Prepared::ToStart(mut command) => {
+                command.stop = Some(stop.clone());
                 let process = ServiceProcess::start(&command, &self.guard)?;
                 let measured = measure(Service::Started(&process), view);
                 process.stop().context("the service could not be ended")?;

@@ -17,6 +17,24 @@ fn requests(record: &RunRecord) -> u64 {
     record.blocks.iter().map(|block| block.offered).sum()
 }
 
+/// A regression; or, on a machine that starves the load generator, nothing but that said.
+#[track_caller]
+fn assert_regression_unless_too_busy(call: &Call) {
+    let document = call.document();
+    if document["verdict"] == "invalid" {
+        call.assert_code(3);
+        let faults = document["comparisons"][0]["faults"]
+            .as_array()
+            .expect("faults")
+            .clone();
+        let ours = |fault: &Value| fault.to_string().contains("go late");
+        assert!(!faults.is_empty() && faults.iter().all(ours), "{call:#?}");
+        return;
+    }
+    call.assert_code(1);
+    assert_eq!(document["verdict"], "regression");
+}
+
 fn only(document: &Value) -> &Value {
     &document["runs"][0]["measured"][0]
 }
@@ -166,8 +184,7 @@ fn a_slower_version_is_a_regression_and_a_faster_one_passes() {
         Call::of(output)
     };
     let slower = measure(1, 12, "slower.json");
-    slower.assert_code(1);
-    assert_eq!(slower.document()["verdict"], "regression");
+    assert_regression_unless_too_busy(&slower);
     let faster = measure(12, 1, "faster.json");
     assert_ne!(faster.code, Some(1), "{faster:#?}");
     let record = read(folder.path(), "slower.json");
@@ -185,7 +202,10 @@ fn a_slower_version_is_a_regression_and_a_faster_one_passes() {
         "each block has a process of its own"
     );
     // What was stored says what was printed.
-    call(folder.path(), ["compare", "slower.json"]).assert_code(1);
+    assert_eq!(
+        call(folder.path(), ["compare", "slower.json"]).code,
+        slower.code
+    );
 }
 
 #[test]
@@ -249,7 +269,7 @@ fn before_block_runs_before_every_block_and_its_failure_is_named() {
 fn a_version_that_does_not_start_is_named_with_its_last_words() {
     let folder = tempfile::tempdir().expect("a folder");
     write_scenario(folder.path(), "try", "/x");
-    let refuses = format!("{} --refuse-to-start", tiny_service().display());
+    let refuses = format!("{} --refuse-to-start 1", tiny_service().display());
     let output = unstall(folder.path())
         .args([
             "ab", "try.toml", "--before", &refuses, "--after", &refuses, "--out", "r.json",
@@ -301,12 +321,12 @@ fn a_version_that_dies_in_every_block_is_a_regression() {
         .args(["--out", "r.json", "--json"])
         .output()
         .expect("starts");
-    let call = Call::of(output);
-    call.assert_code(1);
+    assert_regression_unless_too_busy(&Call::of(output));
     let record = read(folder.path(), "r.json");
     for block in record.blocks.iter().filter(|block| block.arm == "after") {
         assert!(block.errors.values().sum::<u64>() > 0, "{:?}", block.errors);
-        assert_eq!(block.completed, 29, "those before the end count");
+        // The other user's request may be under way when the process ends.
+        assert!((28..=29).contains(&block.completed), "{}", block.completed);
     }
 }
 
