@@ -134,33 +134,44 @@ fn evidence(
     after: &[Option<Reading>],
     policy: &Policy,
 ) -> (Evidence, Option<String>) {
-    let none = |outcome, note: String| (Evidence::None(outcome), Some(note));
     let complete: Vec<(Reading, Reading)> = before
         .iter()
         .zip(after)
         .filter_map(|(before, after)| Some(((*before)?, (*after)?)))
         .collect();
     if complete.len() < before.len() || complete.is_empty() {
-        let arm = match (
-            before.iter().any(Option::is_none),
-            after.iter().any(Option::is_none),
-        ) {
+        let lacks = |arm: &[Option<Reading>]| arm.iter().any(Option::is_none);
+        let arm = match (lacks(before), lacks(after)) {
             (true, false) => "the before arm",
             (false, true) => "the after arm",
             _ => "either arm",
         };
-        return none(
-            Outcome::NotMeasured,
-            format!("Not measured in every block of {arm}."),
-        );
+        let note = format!("Not measured in every block of {arm}.");
+        return (Evidence::None(Outcome::NotMeasured), Some(note));
     }
+    if let Some((outcome, note)) = obstacle(metric, &complete, pairs_min(policy.alpha)) {
+        return (Evidence::None(outcome), Some(note));
+    }
+    let bound = complete
+        .iter()
+        .any(|(before, after)| before.at_least || after.at_least);
+    let note = bound.then(|| {
+        "Failures reach into this percentile; they count as having taken the endpoint's timeout."
+            .to_owned()
+    });
+    (Evidence::Pairs(Differences::of(metric, &complete)), note)
+}
+
+/// Why complete pairs can't be tested all the same, and what follows.
+fn obstacle(
+    metric: Metric,
+    pairs: &[(Reading, Reading)],
+    pairs_needed: u32,
+) -> Option<(Outcome, String)> {
     if let Some(q) = metric.quantile() {
         let needed = requests_needed(q);
-        let fewest = complete
-            .iter()
-            .map(|(b, a)| b.n.min(a.n))
-            .min()
-            .unwrap_or(0);
+        let fewest = pairs.iter().map(|(before, after)| before.n.min(after.n));
+        let fewest = fewest.min().unwrap_or(0);
         if fewest < needed {
             let outcome = Outcome::Insufficient {
                 requests_needed: needed,
@@ -170,36 +181,28 @@ fn evidence(
                 wording::count(fewest),
                 wording::count(needed)
             );
-            return none(outcome, note);
+            return Some((outcome, note));
         }
-        if complete
+        if pairs
             .iter()
             .any(|(before, after)| before.at_least && after.at_least)
         {
+            let note = "Failures reach into this percentile in both arms, so there is nothing to \
+                        compare.";
             let outcome = Outcome::Inconclusive { pairs_needed: None };
-            let note =
-                "Failures reach into this percentile in both arms, so there is nothing to compare.";
-            return none(outcome, note.to_owned());
+            return Some((outcome, note.to_owned()));
         }
     }
-    let needed = pairs_min(policy.alpha);
-    if (complete.len() as u64) < u64::from(needed) {
-        let outcome = Outcome::Inconclusive {
-            pairs_needed: Some(needed),
-        };
+    ((pairs.len() as u64) < u64::from(pairs_needed)).then(|| {
         let note = format!(
-            "{} can't show a difference; it takes {needed}.",
-            wording::plural(complete.len() as u64, "pair")
+            "{} can't show a difference; it takes {pairs_needed}.",
+            wording::plural(pairs.len() as u64, "pair")
         );
-        return none(outcome, note);
-    }
-    let bound = complete
-        .iter()
-        .any(|(before, after)| before.at_least || after.at_least);
-    let note = bound.then(|| {
-        "Failures reach into this percentile; they count as having taken the endpoint's timeout.".to_owned()
-    });
-    (Evidence::Pairs(Differences::of(metric, &complete)), note)
+        let outcome = Outcome::Inconclusive {
+            pairs_needed: Some(pairs_needed),
+        };
+        (outcome, note)
+    })
 }
 
 impl Differences {

@@ -189,11 +189,13 @@ pub struct Change {
     pub upper_bound: f64,
     /// One-sided lower bound at α.
     pub lower_bound: f64,
-    /// Adjusted p of "worse than the regression margin".
+    /// Adjusted p of "worse than the regression margin"; 1 where no test was made
+    /// because the arms come from different sessions.
     pub p_regression: f64,
-    /// Adjusted p of "better than the improvement margin".
+    /// Adjusted p of "better than the improvement margin"; 1 where no test was made.
     pub p_improvement: f64,
-    /// The smallest worsening that this design would have found 8 times in 10.
+    /// The smallest worsening that this design would have found 8 times in 10, on the
+    /// same scale: a ratio (1.12 for 12 % more) or a difference. Approximate.
     pub minimum_detectable: Option<f64>,
 }
 

@@ -91,6 +91,10 @@ pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Op
 
 /// A metric over all blocks of an arm: percentiles and error rates of all
 /// requests together, the mean of the blocks for the rest.
+///
+/// The interval of a percentile or error rate takes requests as independent, which
+/// within a block they are not: it shows what the sample's size allows, and is no
+/// test. Tests use blocks.
 pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) -> Estimate {
     let readings: Vec<Reading> = blocks
         .iter()

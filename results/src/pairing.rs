@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::design::ArmName;
 use crate::policy::Policy;
 use crate::record::{Block, RunRecord, SCHEMA_MINOR};
+use crate::validate::total;
 use crate::wording;
 
 /// The two blocks of one pair at one level.
@@ -38,6 +39,9 @@ impl<'a> Pairing<'a> {
         for block in &record.blocks {
             levels.insert(block.level);
             pairs.insert(block.pair);
+            if is_unfinished(record, block) {
+                continue;
+            }
             let arm = usize::from(block.arm == ArmName::After.as_str());
             if block.validity.ok {
                 usable.entry((block.pair, block.level)).or_default()[arm] = Some(block);
@@ -117,6 +121,19 @@ pub(crate) fn format_warning(record: &RunRecord) -> Option<String> {
             record.schema.major, record.schema.minor
         )
     })
+}
+
+/// True for the block during which a measurement was stopped. A block that ended
+/// early by itself, because the service died, is evidence and stays.
+fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
+    let is_last = record
+        .blocks
+        .last()
+        .is_some_and(|last| std::ptr::eq(last, block));
+    let endpoints = record.scenario.endpoints.len() as u64;
+    let planned = record.load.requests_per_endpoint.saturating_mul(endpoints);
+    let ended = block.completed.saturating_add(total(&block.errors));
+    record.interrupted && is_last && ended < planned
 }
 
 fn name(block: &Block) -> String {
@@ -227,6 +244,19 @@ mod tests {
         record.blocks.push(redone);
         let mended = Pairing::of(&record, &Policy::default());
         assert_eq!((mended.pairs, mended.faults.len()), (6, 0));
+    }
+
+    #[test]
+    fn the_block_that_was_cut_off_is_left_out() {
+        let mut record = measured();
+        record.interrupted = true;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
+        let last = record.blocks.last_mut().unwrap();
+        last.completed -= 1;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 5);
+        // Without an interruption it is the service that ended early.
+        record.interrupted = false;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
     }
 
     #[test]

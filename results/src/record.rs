@@ -257,13 +257,14 @@ pub struct EndpointSamples {
     pub completed: u64,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// end − intended, successes only.
+    /// end − intended, successes only: as many as [`Self::completed`].
     pub response: LatencyHistogram,
     /// end − first byte written, successes only.
     pub service: LatencyHistogram,
     /// acquired − intended, successes only.
     pub queue: LatencyHistogram,
-    /// Time spent before failing; timeouts are bounds at their timeout.
+    /// Time spent before failing, as many as [`Self::errors`] counts; timeouts are
+    /// bounds at their timeout.
     pub failed: LatencyHistogram,
     /// Age of requests in flight when the block was stopped: censored, not dropped.
     pub in_flight: LatencyHistogram,

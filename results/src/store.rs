@@ -203,11 +203,13 @@ pub fn parse(bytes: &[u8], origin: &Path) -> Result<RunRecord, StoreError> {
 
 /// The part of a record that every version has.
 #[derive(Deserialize)]
+#[serde(expecting = "a record: an object with a \"schema\"")]
 struct AnySchema {
     schema: Option<AnyVersion>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with name, major and minor")]
 struct AnyVersion {
     name: String,
     major: u32,
@@ -304,7 +306,8 @@ impl Document<'_> {
         let value = parse(&mut json).map_err(|error| {
             let json_path = match error.path().to_string() {
                 root if root == "." => String::new(),
-                path => path,
+                // A question mark stands where the parser does not know.
+                path => path.trim_end_matches(['?', '.']).to_owned(),
             };
             self.syntax(error.inner(), json_path)
         })?;
@@ -317,7 +320,15 @@ impl Document<'_> {
         use serde_json::error::Category;
         let text = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
-        let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+        let message = text
+            .strip_suffix(&place)
+            .unwrap_or(&text)
+            .replace("expected u64", "expected a whole number from 0")
+            .replace(
+                "expected u32",
+                "expected a whole number from 0 to 4 294 967 295",
+            )
+            .replace("expected ident", "expected a JSON document");
         let fix = match error.classify() {
             Category::Eof => "the file is cut short: copy it again, or measure again",
             Category::Syntax => "it is not JSON from here on: restore the file, or measure again",

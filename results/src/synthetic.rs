@@ -19,6 +19,12 @@ use crate::record::{
     SCHEMA_MINOR, SCHEMA_NAME, ScenarioIdentity, Schema, Second, StepIdentity, ThreadCount,
 };
 
+const THREADS: ThreadCount = ThreadCount {
+    workers: 1,
+    pool: 0,
+    other: 3,
+};
+
 /// How one endpoint behaves in both arms.
 #[derive(Debug, Clone)]
 pub struct EndpointSpec {
@@ -150,7 +156,6 @@ impl Session {
         let offered = requests * endpoints.len() as u64;
         let completed = samples.values().map(|s| s.completed).sum();
         let changed = endpoints.iter().any(|spec| spec.ratio != 1.0);
-        let threads = 4;
         let cpu_us = if after && changed { 290 } else { 280 };
         Block {
             arm: if after { "after" } else { "before" }.to_owned(),
@@ -178,17 +183,9 @@ impl Session {
                 endpoints: monitored,
                 unattributed_blocked_us: 0,
                 loop_lag: None,
-                threads: ThreadCount {
-                    workers: 1,
-                    pool: 0,
-                    other: threads - 1,
-                },
+                threads: THREADS,
             }),
-            process: Some(ProcessUse {
-                cpu_us: offered * cpu_us + (normal(&mut self.rng).abs() * 3_000.0) as u64,
-                rss_kib_max: 24_000 + (normal(&mut self.rng).abs() * 400.0) as u64,
-                threads_max: threads,
-            }),
+            process: Some(self.process(offered * cpu_us)),
             generator_cpu_us: offered * 12,
             steal_share: Some(0.001),
             validity: BlockValidity {
@@ -274,6 +271,14 @@ impl Session {
         }
     }
 
+    fn process(&mut self, cpu_us: u64) -> ProcessUse {
+        ProcessUse {
+            cpu_us: cpu_us + (normal(&mut self.rng).abs() * 3_000.0) as u64,
+            rss_kib_max: 24_000 + (normal(&mut self.rng).abs() * 400.0) as u64,
+            threads_max: THREADS.workers + THREADS.pool + THREADS.other,
+        }
+    }
+
     fn lag(&mut self, requests: u64) -> LatencyHistogram {
         let mut lag = LatencyHistogram::new();
         for _ in 0..requests {
@@ -335,16 +340,7 @@ fn envelope(
             version: "0.1.0".to_owned(),
             git: None,
         },
-        machine: Machine {
-            class: "x86_64/2c/24g/linux-6.18".to_owned(),
-            cpu: "Synthetic CPU".to_owned(),
-            cores: 2,
-            memory_mib: 24_000,
-            kernel: "6.18.0".to_owned(),
-            governor: None,
-            cgroup_quota_cores: None,
-            colocated: true,
-        },
+        machine: machine(),
         scenario: ScenarioIdentity {
             name: "synthetic".to_owned(),
             sha256: "00".repeat(32),
@@ -362,27 +358,44 @@ fn envelope(
             store_round_trip_us: Some(500),
             store_round_trip_us_measured: Some(560),
         },
-        step: Some(StepIdentity {
-            id: "2a".to_owned(),
-            title: "Usage check on async sessions".to_owned(),
-            branch: "feat/async-usage-service".to_owned(),
-            risk: "low".to_owned(),
-            impact: "Sending a message no longer waits for the usage query".to_owned(),
-            endpoints: endpoints.iter().map(|spec| spec.name.clone()).collect(),
-            criteria: [
-                ("p95", "better-or-flat"),
-                ("errors", "none-new"),
-                ("blocked", "down"),
-                ("threads", "down-or-flat"),
-            ]
-            .map(|(name, expected)| (name.to_owned(), expected.to_owned()))
-            .into(),
-        }),
+        step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]
             .map(|(name, mode)| (name.to_owned(), arm(mode)))
             .into(),
         blocks,
         interrupted: false,
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        class: "x86_64/2c/24g/linux-6.18".to_owned(),
+        cpu: "Synthetic CPU".to_owned(),
+        cores: 2,
+        memory_mib: 24_000,
+        kernel: "6.18.0".to_owned(),
+        governor: None,
+        cgroup_quota_cores: None,
+        colocated: true,
+    }
+}
+
+fn step(endpoints: &[EndpointSpec]) -> StepIdentity {
+    StepIdentity {
+        id: "2a".to_owned(),
+        title: "Usage check on async sessions".to_owned(),
+        branch: "feat/async-usage-service".to_owned(),
+        risk: "low".to_owned(),
+        impact: "Sending a message no longer waits for the usage query".to_owned(),
+        endpoints: endpoints.iter().map(|spec| spec.name.clone()).collect(),
+        criteria: [
+            ("p95", "better-or-flat"),
+            ("errors", "none-new"),
+            ("blocked", "down"),
+            ("threads", "down-or-flat"),
+        ]
+        .map(|(name, expected)| (name.to_owned(), expected.to_owned()))
+        .into(),
     }
 }
 

@@ -116,6 +116,8 @@ fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
             .machine
             .cgroup_quota_cores
             .map(|cores| cores.to_string());
+        let steal = record.blocks.iter().filter_map(|block| block.steal_share);
+        let steal = steal.fold(0.0, f64::max) * 100.0;
         let round_trip = record.load.store_round_trip_us.map(|us| format!("{us} µs"));
         [
             ("measured", record.created_utc.clone()),
@@ -126,6 +128,7 @@ fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
             ("governor", known(&record.machine.governor)),
             ("CPU quota", known(&quota)),
             ("co-located", record.machine.colocated.to_string()),
+            ("most CPU time stolen", format!("{steal:.0} %")),
             ("store round trip", known(&round_trip)),
             ("unstall", record.harness.version.clone()),
             ("service commit", of_arm(|arm| &arm.git)),

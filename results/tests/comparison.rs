@@ -309,6 +309,54 @@ fn a_policy_can_judge_what_is_advisory_otherwise() {
 }
 
 #[test]
+fn swapping_the_arms_mirrors_everything() {
+    let mut endpoints = two_endpoints();
+    endpoints[0].errors_after = 0.03;
+    let straight = record(4, 9, 400, &endpoints);
+    let mut swapped = straight.clone();
+    for block in &mut swapped.blocks {
+        let other = if block.arm == "before" {
+            "after"
+        } else {
+            "before"
+        };
+        other.clone_into(&mut block.arm);
+    }
+    let policy = Policy::default();
+    let straight = compare(&straight, &policy).unwrap();
+    let swapped = compare(&swapped, &policy).unwrap();
+    assert_eq!(straight.cells.len(), swapped.cells.len());
+    let mut mirrored = 0;
+    for (one, other) in straight.cells.iter().zip(&swapped.cells) {
+        assert_eq!((&one.before, &one.after), (&other.after, &other.before));
+        let (Some(one), Some(other)) = (&one.change, &other.change) else {
+            continue;
+        };
+        let invert = |value: f64| match one.scale {
+            Scale::Ratio => 1.0 / value,
+            Scale::Difference => -value,
+        };
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+        assert!(
+            close(one.estimate, invert(other.estimate)),
+            "{one:?} {other:?}"
+        );
+        assert!(close(one.low, invert(other.high)), "{one:?} {other:?}");
+        assert!(
+            close(one.lower_bound, invert(other.upper_bound)),
+            "{one:?} {other:?}"
+        );
+        assert_eq!(
+            (one.p_regression, one.p_improvement),
+            (other.p_improvement, other.p_regression)
+        );
+        assert!(one.lower_bound <= one.estimate && one.estimate <= one.upper_bound);
+        mirrored += 1;
+    }
+    assert!(mirrored > 10, "{mirrored}");
+}
+
+#[test]
 fn a_comparison_survives_json() {
     let mut odd = record(1, 6, 400, &two_endpoints());
     odd.blocks[0].errors.insert(ErrorKind::Timeout, 0);
