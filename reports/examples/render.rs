@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `large` or `hostile`.
+//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `large`, `edges` or `hostile`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use std::time::Instant;
 use unstall_reports::terminal::Style;
 use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
 
-#[path = "../tests/render/fixture.rs"]
+#[path = "../tests/render/fixture/mod.rs"]
 mod fixture;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().ok_or(
-        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|large|hostile]",
+        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|large|edges|hostile]",
     )?);
     let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
     let compared = match shown.as_str() {
@@ -29,11 +29,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],
         "large" => vec![fixture::large()],
+        "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
         "run" => Vec::new(),
         other => {
             return Err(format!(
-                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, large, hostile"
+                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, large, edges, hostile"
             )
             .into());
         }

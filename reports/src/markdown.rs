@@ -132,6 +132,10 @@ fn compared_entry(
         cells(out, comparison, Group::Advisory)?;
         writeln!(out, "</details>\n")?;
     }
+    criteria_and_blind_spots(out, comparison)
+}
+
+fn criteria_and_blind_spots(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     if !comparison.criteria.is_empty() {
         writeln!(out, "| criterion | expected | | found |\n|---|---|---|---|")?;
         for criterion in &comparison.criteria {
@@ -243,6 +247,10 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     if endpoints.len() > ROWS_MAX {
         writeln!(out, "… and {} more.\n", endpoints.len() - ROWS_MAX)?;
     }
+    whole_service(out, &summaries)
+}
+
+fn whole_service(out: &mut String, summaries: &[Summary]) -> std::fmt::Result {
     if summaries.is_empty() {
         writeln!(
             out,

@@ -14,6 +14,12 @@ use crate::numbers::{self, as_f64};
 /// Fewer observations than this beyond a percentile say nothing about it.
 const TAIL_OBSERVATIONS_MIN: f64 = 5.0;
 
+/// A sum that stays at the largest number instead of overflowing: a record may
+/// come from anywhere.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// The arms of a record in reading order: before, after, then any other.
 pub(crate) fn arms(record: &RunRecord) -> Vec<&str> {
     let mut arms: Vec<&str> = record.arms.keys().map(String::as_str).collect();
@@ -88,7 +94,7 @@ pub(crate) struct Samples<'r> {
 impl Samples<'_> {
     /// Failures of every kind.
     pub(crate) fn failed(&self) -> u64 {
-        self.errors.values().sum()
+        total(self.errors.values().copied())
     }
 
     /// A percentile for a table: a dash where the sample ends before it.
@@ -119,10 +125,11 @@ pub(crate) fn samples<'r>(
         let Some(measured) = block.endpoints.get(endpoint) else {
             continue;
         };
-        samples.completed += measured.completed;
-        samples.wall_ns += block.wall_ns;
+        samples.completed = samples.completed.saturating_add(measured.completed);
+        samples.wall_ns = samples.wall_ns.saturating_add(block.wall_ns);
         for (kind, count) in &measured.errors {
-            *samples.errors.entry(*kind).or_default() += count;
+            let sum = samples.errors.entry(*kind).or_default();
+            *sum = sum.saturating_add(*count);
         }
         samples.per_block.push(&measured.response);
     }
@@ -185,13 +192,16 @@ pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, 
         };
         for (route, seen) in &monitor.endpoints {
             let sum = routes.entry(route).or_default();
-            sum.requests += seen.requests;
-            sum.blocked_us += seen.blocked_us.slept + seen.blocked_us.fault;
+            sum.requests = sum.requests.saturating_add(seen.requests);
+            sum.blocked_us = sum
+                .blocked_us
+                .saturating_add(seen.blocked_us.slept)
+                .saturating_add(seen.blocked_us.fault);
             sum.blocked_us_max = sum.blocked_us_max.max(seen.blocked_us_max);
-            sum.blocks_over_200us += seen.blocks_over_200us;
+            sum.blocks_over_200us = sum.blocks_over_200us.saturating_add(seen.blocks_over_200us);
             sum.hold_us_max = sum.hold_us_max.max(seen.hold_us_max);
-            sum.cpu_us += seen.cpu_us;
-            sum.runqueue_us += seen.runqueue_us;
+            sum.cpu_us = sum.cpu_us.saturating_add(seen.cpu_us);
+            sum.runqueue_us = sum.runqueue_us.saturating_add(seen.runqueue_us);
         }
     }
     routes
@@ -206,11 +216,9 @@ pub(crate) fn unattributed_us(record: &RunRecord, arm: &str) -> Option<u64> {
         .filter_map(|block| block.monitor.as_ref())
         .peekable();
     monitored.peek()?;
-    Some(
-        monitored
-            .map(|monitor| monitor.unattributed_blocked_us)
-            .sum(),
-    )
+    Some(total(
+        monitored.map(|monitor| monitor.unattributed_blocked_us),
+    ))
 }
 
 /// Failures of a whole record by arm and kind.
@@ -219,15 +227,23 @@ pub(crate) fn errors(record: &RunRecord) -> BTreeMap<(&str, ErrorKind), u64> {
     for block in blocks(record) {
         for (kind, count) in &block.errors {
             if *count > 0 {
-                *errors.entry((block.arm.as_str(), *kind)).or_default() += count;
+                let sum: &mut u64 = errors.entry((block.arm.as_str(), *kind)).or_default();
+                *sum = sum.saturating_add(*count);
             }
         }
     }
     errors
 }
 
-/// A percentile in µs over all endpoints of one block.
-pub(crate) fn block_quantile_us(block: &Block, quantile: f64) -> Option<u64> {
-    let all = LatencyHistogram::sum(block.endpoints.values().map(|endpoint| &endpoint.response));
-    quantile_us(&all, quantile)
+/// The median in µs over all endpoints of each block, in run order.
+pub(crate) fn block_medians_us(record: &RunRecord) -> Vec<Option<u64>> {
+    record
+        .blocks
+        .iter()
+        .map(|block| {
+            let endpoints = block.endpoints.values();
+            let all = LatencyHistogram::sum(endpoints.map(|endpoint| &endpoint.response));
+            quantile_us(&all, 0.5)
+        })
+        .collect()
 }

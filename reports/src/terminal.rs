@@ -127,8 +127,10 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
         page.wrapped("  - ", reason);
     }
     page.blank();
-    cell_table(page, comparison);
-    page.blank();
+    if !comparison.cells.is_empty() {
+        cell_table(page, comparison);
+        page.blank();
+    }
     page.wrapped("  Next: ", &comparison.next_action);
 }
 

@@ -7,11 +7,15 @@ use unstall_results::record::RunRecord;
 use super::axis::{Horizontal, Vertical};
 use super::{Role, draw};
 use crate::numbers::as_f64;
-use crate::observed;
 
-/// Draws each block's median response time over the time of the measurement;
+/// Draws each block's median response time (`medians_us`, in run order) over the
+/// time of the measurement;
 /// `None` when fewer than two blocks have any.
-pub(crate) fn render(title: &str, record: &RunRecord) -> Option<String> {
+pub(crate) fn render(
+    title: &str,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> Option<String> {
     let start = record
         .blocks
         .iter()
@@ -20,9 +24,10 @@ pub(crate) fn render(title: &str, record: &RunRecord) -> Option<String> {
     let points: Vec<(&str, bool, f64, f64)> = record
         .blocks
         .iter()
-        .filter_map(|block| {
+        .zip(medians_us)
+        .filter_map(|(block, median_us)| {
             let at_s = as_f64(block.started_mono_ns - start) / 1e9;
-            let median_ms = as_f64(observed::block_quantile_us(block, 0.5)?) / 1_000.0;
+            let median_ms = as_f64((*median_us)?) / 1_000.0;
             Some((block.arm.as_str(), block.validity.ok, at_s, median_ms))
         })
         .collect();

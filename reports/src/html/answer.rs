@@ -213,24 +213,20 @@ fn worst_cell(comparison: &Comparison) -> String {
 
 /// Without a comparison there is no verdict: the page says what was seen.
 fn observed_only(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
-    let mut completed = 0_u64;
-    let mut failed = 0_u64;
-    let mut spoilt = 0_usize;
-    let mut blocks = 0_usize;
-    for entry in &report.entries {
-        blocks += entry.record.blocks.len();
-        spoilt += entry
-            .record
-            .blocks
+    let all_blocks = || report.entries.iter().flat_map(|entry| &entry.record.blocks);
+    let blocks = all_blocks().count();
+    let spoilt = all_blocks().filter(|block| !block.validity.ok).count();
+    let good_blocks = report
+        .entries
+        .iter()
+        .flat_map(|entry| observed::blocks(entry.record));
+    let completed = observed::total(good_blocks.map(|block| block.completed));
+    let failed = observed::total(
+        report
+            .entries
             .iter()
-            .filter(|b| !b.validity.ok)
-            .count();
-        completed += observed::blocks(entry.record)
-            .iter()
-            .map(|b| b.completed)
-            .sum::<u64>();
-        failed += observed::errors(entry.record).values().sum::<u64>();
-    }
+            .flat_map(|entry| observed::errors(entry.record).into_values()),
+    );
     writeln!(
         out,
         "<section class=\"answer is-observed\" aria-labelledby=\"answer\">\

@@ -14,6 +14,9 @@ const COLUMNS: usize = 8;
 
 /// Writes the cells of one comparison.
 pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
+    if comparison.cells.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "<h3>What changed</h3>")?;
     writeln!(
         out,

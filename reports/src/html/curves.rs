@@ -172,9 +172,17 @@ fn quantile_table(
 }
 
 /// Writes the course of the measurement: blocks in run order, seconds within blocks.
-pub(super) fn write_course(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+pub(super) fn write_course(
+    out: &mut String,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> std::fmt::Result {
     let mut figures = Vec::new();
-    if let Some(svg) = blocks::render("Median response time of every block in run order", record) {
+    if let Some(svg) = blocks::render(
+        "Median response time of every block in run order",
+        record,
+        medians_us,
+    ) {
         figures.push((
             "Every block when it ran: median of all endpoints; hollow before, filled after, ✕ not judged".to_owned(),
             svg,

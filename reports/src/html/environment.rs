@@ -8,7 +8,11 @@ use super::table;
 use crate::{escape, numbers, observed, vocabulary};
 
 /// Writes the environment of one record.
-pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+pub(super) fn write(
+    out: &mut String,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> std::fmt::Result {
     writeln!(out, "<h3>Environment</h3>")?;
     if record.machine.colocated {
         writeln!(
@@ -29,13 +33,12 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     }
     writeln!(out, "</dl>")?;
     requests(out, record)?;
-    block_table(out, record)
+    block_table(out, record, medians_us)
 }
 
 /// (term, safe markup).
 fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     let machine = &record.machine;
-    let load = &record.load;
     let text = escape::markup;
     let mut facts = vec![
         ("Machine", text(&machine.class)),
@@ -55,18 +58,37 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     if let Some(quota) = machine.cgroup_quota_cores {
         facts.push(("CPU quota", format!("{} cores", numbers::tick(quota))));
     }
-    let levels: Vec<String> = load.levels.iter().map(u32::to_string).collect();
+    facts.extend(load(record));
+    facts.extend(arms(record));
+    let git = record
+        .harness
+        .git
+        .as_ref()
+        .map_or_else(String::new, |git| format!(" ({})", text(git)));
+    facts.push(("Unstall", format!("{}{git}", text(&record.harness.version))));
     facts.push((
+        "Record",
+        format!("{}, {}", text(&record.id), text(&record.created_utc)),
+    ));
+    facts
+}
+
+/// What was sent, and from what state.
+fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let load = &record.load;
+    let text = escape::markup;
+    let levels: Vec<String> = load.levels.iter().map(u32::to_string).collect();
+    let mut facts = vec![(
         "Load",
         format!("{}, concurrency {}", text(&load.model), levels.join(", ")),
-    ));
+    )];
     facts.push((
         "Requests",
         format!(
             "{} per endpoint, level and block; warm-up {} per user, at least {}",
             numbers::count(load.requests_per_endpoint),
             numbers::count(load.warmup_per_user.into()),
-            numbers::ms_from_us(load.warmup_ms_min * 1_000)
+            numbers::ms_from_us(load.warmup_ms_min.saturating_mul(1_000))
         ),
     ));
     if load.pairs > 0 {
@@ -85,17 +107,6 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
             format!("{} stated{measured}", numbers::ms_from_us(stated)),
         ));
     }
-    facts.extend(arms(record));
-    let git = record
-        .harness
-        .git
-        .as_ref()
-        .map_or_else(String::new, |git| format!(" ({})", text(git)));
-    facts.push(("Unstall", format!("{}{git}", text(&record.harness.version))));
-    facts.push((
-        "Record",
-        format!("{}, {}", text(&record.id), text(&record.created_utc)),
-    ));
     facts
 }
 
@@ -156,7 +167,11 @@ fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     writeln!(out, "</details>")
 }
 
-fn block_table(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+fn block_table(
+    out: &mut String,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> std::fmt::Result {
     let columns = [
         table::number("#"),
         table::text("Arm"),
@@ -177,14 +192,14 @@ fn block_table(out: &mut String, record: &RunRecord) -> std::fmt::Result {
          time that the hypervisor gave to others.",
         &columns,
     )?;
-    for (index, block) in record.blocks.iter().enumerate() {
-        table::row(out, &columns, &block_cells(index, block))?;
+    for (index, (block, median_us)) in record.blocks.iter().zip(medians_us).enumerate() {
+        table::row(out, &columns, &block_cells(index, block, *median_us))?;
     }
     table::close(out)?;
     writeln!(out, "</details>")
 }
 
-fn block_cells(index: usize, block: &Block) -> Vec<String> {
+fn block_cells(index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
     let dash = || "–".to_owned();
     let rate = if block.wall_ns > 0 {
         let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
@@ -195,12 +210,12 @@ fn block_cells(index: usize, block: &Block) -> Vec<String> {
     vec![
         (index + 1).to_string(),
         escape::markup(&block.arm),
-        (block.pair + 1).to_string(),
+        block.pair.saturating_add(1).to_string(),
         block.level.to_string(),
         numbers::count(block.completed),
-        numbers::count(block.errors.values().sum()),
+        numbers::count(observed::total(block.errors.values().copied())),
         rate,
-        observed::block_quantile_us(block, 0.5).map_or_else(dash, numbers::ms_from_us),
+        median_us.map_or_else(dash, numbers::ms_from_us),
         observed::quantile_us(&block.generator_lag, 0.99).map_or_else(dash, numbers::ms_from_us),
         block.steal_share.map_or_else(dash, |share| {
             numbers::value(

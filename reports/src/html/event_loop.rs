@@ -20,6 +20,9 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         .iter()
         .map(|arm| (*arm, observed::routes(record, arm)))
         .collect();
+    if record.blocks.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "<h3>What held the event loop</h3>")?;
     if by_arm.iter().all(|(_, routes)| routes.is_empty()) {
         return writeln!(
@@ -132,23 +135,7 @@ fn route_table(
             let Some(seen) = seen.get(route) else {
                 continue;
             };
-            let or_dash = |metric: Metric, value: Option<f64>| {
-                value.map_or_else(|| "–".to_owned(), |value| numbers::value(metric, value))
-            };
-            table::row(
-                out,
-                &columns,
-                &[
-                    format!("<bdi>{}</bdi>", escape::markup(route)),
-                    escape::markup(arm),
-                    numbers::count(seen.requests),
-                    or_dash(Metric::BlockedMsPer1000, seen.blocked_ms_per_1000()),
-                    numbers::count(seen.blocks_over_200us),
-                    numbers::ms_from_us(seen.blocked_us_max),
-                    numbers::ms_from_us(seen.hold_us_max),
-                    or_dash(Metric::CpuUsPerRequest, seen.cpu_us_per_request()),
-                ],
-            )?;
+            table::row(out, &columns, &route_cells(route, arm, seen))?;
         }
     }
     table::close(out)?;
@@ -171,4 +158,20 @@ fn route_table(
         )?;
     }
     writeln!(out, "</details>")
+}
+
+fn route_cells(route: &str, arm: &str, seen: &RouteLoop) -> Vec<String> {
+    let or_dash = |metric: Metric, value: Option<f64>| {
+        value.map_or_else(|| "–".to_owned(), |value| numbers::value(metric, value))
+    };
+    vec![
+        format!("<bdi>{}</bdi>", escape::markup(route)),
+        escape::markup(arm),
+        numbers::count(seen.requests),
+        or_dash(Metric::BlockedMsPer1000, seen.blocked_ms_per_1000()),
+        numbers::count(seen.blocks_over_200us),
+        numbers::ms_from_us(seen.blocked_us_max),
+        numbers::ms_from_us(seen.hold_us_max),
+        or_dash(Metric::CpuUsPerRequest, seen.cpu_us_per_request()),
+    ]
 }

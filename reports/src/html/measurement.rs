@@ -6,7 +6,7 @@ use unstall_results::comparison::Comparison;
 
 use super::{answer, cells, curves, environment, event_loop, observations};
 use crate::ranking::Group;
-use crate::{Entry, escape, ranking};
+use crate::{Entry, escape, observed, ranking};
 
 /// Writes one measurement.
 pub(super) fn write(out: &mut String, index: usize, entry: &Entry<'_>) -> std::fmt::Result {
@@ -59,8 +59,9 @@ fn compared(
         .collect();
     curves::write(out, entry.record, &worst_first)?;
     observations::write_errors(out, entry.record)?;
-    curves::write_course(out, entry.record)?;
-    environment::write(out, entry.record)?;
+    let medians_us = observed::block_medians_us(entry.record);
+    curves::write_course(out, entry.record, &medians_us)?;
+    environment::write(out, entry.record, &medians_us)?;
     blind_spots(out, comparison)
 }
 
@@ -113,6 +114,7 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
     observations::write_errors(out, record)?;
     event_loop::write(out, record)?;
     curves::write(out, record, &[])?;
-    curves::write_course(out, record)?;
-    environment::write(out, record)
+    let medians_us = observed::block_medians_us(record);
+    curves::write_course(out, record, &medians_us)?;
+    environment::write(out, record, &medians_us)
 }

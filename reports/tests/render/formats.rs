@@ -235,6 +235,31 @@ fn a_real_comparison_is_shown_with_its_own_words() {
 }
 
 #[test]
+fn nothing_measured_and_huge_numbers_are_shown_in_every_format() {
+    let edges = fixture::edges();
+    let mut entries = report(&edges).entries;
+    entries.extend(edges.iter().map(|(record, _)| Entry {
+        record,
+        comparison: None,
+    }));
+    for entries in [entries, Vec::new()] {
+        let report = Report {
+            entries,
+            ..report(&edges)
+        };
+        let page = html::render(&report);
+        assert!(page.ends_with("</html>\n"));
+        for nonsense in ["NaN", ">inf", "−inf", "=\"inf"] {
+            assert!(!page.contains(nonsense), "{nonsense}");
+        }
+        assert!(roxmltree::Document::parse(&junit::render(&report)).is_ok());
+        assert!(markdown::render(&report).starts_with("# Async migration"));
+        let lines = terminal::render(&report, Style::default()).lines().count();
+        assert_eq!(lines == 0, report.entries.is_empty());
+    }
+}
+
+#[test]
 fn a_large_page_stays_small() {
     let large = [fixture::large()];
     let page = html::render(&report(&large));
