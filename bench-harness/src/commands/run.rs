@@ -1,12 +1,12 @@
 //! `unstall run`: one version, one record per scenario.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_results::comparison::Verdict;
 use unstall_results::policy::Policy;
-use unstall_results::record::{Arm, Load};
+use unstall_results::record::{Arm, Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
@@ -147,13 +147,16 @@ fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {
     opening::distinct(levels)
 }
 
-/// `run` does not judge the service; it only says when its own numbers can't be used.
+/// `run` does not judge the service; it only says when its own numbers can't be used: a
+/// level without a valid block, or one in which nothing was answered.
 fn verdict(judgement: &Judgement) -> Option<Verdict> {
+    let usable = |record: &RunRecord, level: u32| {
+        let mut blocks = record.blocks.iter().filter(|block| block.level == level);
+        blocks.any(|block| block.validity.ok && block.completed > 0)
+    };
     let unusable = judgement.entries.iter().any(|entry| {
-        let blocks = &entry.record.blocks;
-        blocks
-            .iter()
-            .any(|block| !block.validity.ok || block.completed == 0)
+        let levels: BTreeSet<u32> = entry.record.blocks.iter().map(|block| block.level).collect();
+        levels.into_iter().any(|level| !usable(&entry.record, level))
     });
     unusable.then_some(Verdict::Invalid)
 }
