@@ -313,7 +313,8 @@ impl Refusal {
         }
         if self.json {
             let text = self.error.to_string();
-            let document = Document::of_error("", status, &anyhow::anyhow!(text.trim().to_owned()));
+            let text = text.trim().trim_start_matches("error: ").to_owned();
+            let document = Document::of_error("", status, &anyhow::anyhow!(text));
             if let Err(error) = document.print() {
                 to_stderr(&format!("error: {error:#}"));
             }
@@ -427,7 +428,7 @@ mod tests {
                         "{} has no example",
                         sub.get_name()
                     );
-                    assert!(help.contains(&format!("unstall ")), "{}", sub.get_name());
+                    assert!(help.contains("unstall "), "{}", sub.get_name());
                 }
             }
         }

@@ -55,7 +55,6 @@ impl Console {
     }
 
     /// Says one line about the work under way, on stderr.
-    #[expect(clippy::unused_self, reason = "who may speak needs the console")]
     pub(crate) fn note(&self, line: impl AsRef<str>) {
         to_stderr(line.as_ref());
     }

@@ -101,6 +101,26 @@ impl Judgement {
             .max()
     }
 
+    /// The measurement added last, in one line.
+    pub(crate) fn latest(&self) -> String {
+        let comparison = self
+            .entries
+            .last()
+            .and_then(|entry| entry.comparison.as_ref());
+        comparison.map_or_else(
+            || "Not judged.".to_owned(),
+            |comparison| {
+                let verdict = match comparison.verdict {
+                    Verdict::Pass => "pass",
+                    Verdict::Inconclusive => "inconclusive",
+                    Verdict::Regression => "regression",
+                    Verdict::Invalid => "invalid",
+                };
+                format!("{}: {verdict}. {}", comparison.label, comparison.headline)
+            },
+        )
+    }
+
     /// The same for the reports crate.
     pub(crate) fn report<'a>(&'a self, title: &str, command: &str) -> Report<'a> {
         Report {

@@ -79,6 +79,7 @@ pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::R
         let ended = session.measure(&mut servers, console, &stop)?;
         files.push(FileDocument::new(FileKind::Record, &ended.path));
         judgement.conclude(ended, &Policy::default())?;
+        console.note(judgement.latest());
     }
     drop(servers);
     if arguments.quick {

@@ -155,8 +155,15 @@ fn verdict(judgement: &Judgement) -> Option<Verdict> {
         blocks.any(|block| block.validity.ok && block.completed > 0)
     };
     let unusable = judgement.entries.iter().any(|entry| {
-        let levels: BTreeSet<u32> = entry.record.blocks.iter().map(|block| block.level).collect();
-        levels.into_iter().any(|level| !usable(&entry.record, level))
+        let levels: BTreeSet<u32> = entry
+            .record
+            .blocks
+            .iter()
+            .map(|block| block.level)
+            .collect();
+        levels
+            .into_iter()
+            .any(|level| !usable(&entry.record, level))
     });
     unusable.then_some(Verdict::Invalid)
 }

@@ -362,3 +362,47 @@ fn nothing_is_replaced_unasked() {
         .count();
     assert_eq!(count, 4);
 }
+
+#[test]
+fn a_version_that_stops_starting_ends_the_session_as_invalid_with_what_there_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_scenario(folder.path(), "try", "/x");
+    let command = format!(
+        "sh -c 'echo x >> starts; test $(wc -l < starts) -lt 4 && exec {} --port {{port}}'",
+        tiny_service().display()
+    );
+    let output = unstall(folder.path())
+        .args(["ab", "try.toml", "--before", &command, "--after", &command])
+        .args([
+            "-c",
+            "2",
+            "--requests",
+            "10",
+            "--warmup",
+            "0",
+            "--out",
+            "r.json",
+            "--json",
+        ])
+        .output()
+        .expect("starts");
+    let call = Call::of(output);
+    call.assert_code(3);
+    assert!(
+        call.document()["notes"]
+            .to_string()
+            .contains("could not be measured"),
+        "{call:#?}"
+    );
+    let record = read(folder.path(), "r.json");
+    assert!(record.interrupted);
+    // Three starts were good; an invalid block on a busy machine takes a second one.
+    assert!(
+        (1..=3).contains(&record.blocks.len()),
+        "{}",
+        record.blocks.len()
+    );
+    // Tried again once before giving up.
+    let starts = std::fs::read_to_string(folder.path().join("starts")).expect("the log");
+    assert_eq!(starts.lines().count(), 5);
+}

@@ -193,3 +193,35 @@ fn a_full_disk_is_a_clear_error() {
             .assert_stderr(&["stdout", "No space left"]);
     }
 }
+
+#[test]
+fn a_demo_without_its_service_says_how_to_get_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let alone = folder.path().join("unstall");
+    std::fs::copy(env!("CARGO_BIN_EXE_unstall"), &alone).expect("copied");
+    let output = std::process::Command::new(&alone)
+        .args(["demo", "--quick"])
+        .current_dir(folder.path())
+        .env("PATH", folder.path())
+        .output()
+        .expect("starts");
+    Call::of(output)
+        .assert_code(2)
+        .assert_stderr(&["unstall-reference", "cargo build"]);
+    assert!(
+        !folder.path().join("unstall-demo").exists(),
+        "nothing was begun"
+    );
+}
+
+#[test]
+fn a_folder_that_can_not_be_made_is_refused_before_measuring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "").expect("writable");
+    let target = ["run", "tunnel", "--target", "http://127.0.0.1:9", "--out"];
+    for out in ["no/such/r.json", "file/r.json", "."] {
+        let mut command = unstall(folder.path());
+        let call = Call::of(command.args(target).arg(out).output().expect("starts"));
+        call.assert_code(2).assert_stderr(&["--out"]);
+    }
+}
