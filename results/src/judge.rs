@@ -84,15 +84,16 @@ fn test_family(
             })
             .collect()
     };
-    let worse = flips.test(&cells(1.0), policy.alpha);
-    let better = flips.test(&cells(-1.0), policy.alpha);
+    let worse = flips.test(&cells(1.0));
+    let better = flips.test(&cells(-1.0));
+    let critical_t = flips.critical_t(&cells(1.0), policy.alpha);
     for (position, index) in members.iter().enumerate() {
         tested.insert(
             *index,
             Tested {
-                p_regression: worse.p[position],
-                p_improvement: better.p[position],
-                critical_t: worse.critical_t,
+                p_regression: worse[position],
+                p_improvement: better[position],
+                critical_t,
             },
         );
     }
