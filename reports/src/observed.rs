@@ -247,3 +247,20 @@ pub(crate) fn block_medians_us(record: &RunRecord) -> Vec<Option<u64>> {
         })
         .collect()
 }
+
+/// (second, arm) → the p95 in µs of that second in each good block that reached it;
+/// never an empty list.
+pub(crate) fn p95_by_second(record: &RunRecord, level: u32) -> BTreeMap<(u32, &str), Vec<u64>> {
+    let mut seconds: BTreeMap<(u32, &str), Vec<u64>> = BTreeMap::new();
+    for block in blocks(record) {
+        for second in block.series.iter().filter(|_| block.level == level) {
+            if let Some(p95_us) = second.p95_us {
+                seconds
+                    .entry((second.second, &block.arm))
+                    .or_default()
+                    .push(p95_us);
+            }
+        }
+    }
+    seconds
+}

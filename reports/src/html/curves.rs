@@ -177,24 +177,25 @@ pub(super) fn write_course(
     record: &RunRecord,
     medians_us: &[Option<u64>],
 ) -> std::fmt::Result {
-    let mut figures = Vec::new();
-    if let Some(svg) = blocks::render(
-        "Median response time of every block in run order",
-        record,
-        medians_us,
-    ) {
-        figures.push((
-            "Every block when it ran: median of all endpoints; hollow before, filled after, ✕ not judged".to_owned(),
-            svg,
-        ));
+    let mut figures = String::new();
+    let title = "Median response time of every block in run order";
+    if let Some(svg) = blocks::render(title, record, medians_us) {
+        writeln!(
+            figures,
+            "<figure><figcaption>Every block when it ran: median of all endpoints; hollow before, filled after, \
+             ✕ not judged</figcaption>{svg}<p class=\"note\">Its table is “Blocks in run order” below.</p></figure>"
+        )?;
     }
     for level in observed::levels(record) {
         let title = format!("p95 of each second within its block at concurrency {level}");
         if let Some(svg) = seconds::render(&title, record, level) {
-            figures.push((
-                format!("p95 per second within a block, one line per block <small>c\u{202F}=\u{202F}{level}</small>"),
-                svg,
-            ));
+            writeln!(
+                figures,
+                "<figure><figcaption>p95 per second within a block, one line per block \
+                 <small>c\u{202F}=\u{202F}{level}</small></figcaption>{svg}<details><summary>Table</summary>"
+            )?;
+            seconds_table(&mut figures, record, level)?;
+            writeln!(figures, "</details></figure>")?;
         }
     }
     if figures.is_empty() {
@@ -202,13 +203,36 @@ pub(super) fn write_course(
     }
     writeln!(
         out,
-        "<h3>Course of the measurement</h3><div class=\"charts\">"
+        "<h3>Course of the measurement</h3><div class=\"charts\">{figures}</div>"
+    )
+}
+
+/// Per second and arm the middle of the blocks' p95: a table of every line of
+/// the chart would be longer than the rest of the page.
+fn seconds_table(out: &mut String, record: &RunRecord, level: u32) -> std::fmt::Result {
+    let columns = [
+        table::number("Second"),
+        table::text("Arm"),
+        table::number("Blocks"),
+        table::number("Median of their p95"),
+    ];
+    table::open(
+        out,
+        "p95 per second, the middle one of all blocks",
+        &columns,
     )?;
-    for (caption, svg) in figures {
-        writeln!(
+    for ((second, arm), mut p95_us) in observed::p95_by_second(record, level) {
+        p95_us.sort_unstable();
+        table::row(
             out,
-            "<figure><figcaption>{caption}</figcaption>{svg}</figure>"
+            &columns,
+            &[
+                second.to_string(),
+                escape::markup(arm),
+                p95_us.len().to_string(),
+                numbers::ms_from_us(p95_us[p95_us.len() / 2]),
+            ],
         )?;
     }
-    writeln!(out, "</div>")
+    table::close(out)
 }
