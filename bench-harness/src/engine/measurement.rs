@@ -50,9 +50,9 @@ pub struct BlockMeasurement {
 pub enum Ended {
     /// All requests of its plan were sent.
     Complete,
-    /// [`Stop`] was requested.
+    /// [`Stop`](super::Stop) was requested.
     Stopped,
-    /// The service did not answer at all for [`BlockSpec::patience`].
+    /// The service did not answer at all for [`BlockSpec::patience`](super::BlockSpec::patience).
     ServiceGone,
 }
 
