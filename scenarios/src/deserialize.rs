@@ -278,7 +278,6 @@ impl<'d, 't> de::MapAccess<'d> for Entries<'d, 't> {
                 // A message of a single value reads better with its key.
                 if problem.what.starts_with("found ") && problem.span == Some(value.span()) {
                     problem.what = format!("`{}`: {}", key.get_ref(), problem.what);
-                    problem.span = Some(value.span());
                 }
                 problem
             }),
