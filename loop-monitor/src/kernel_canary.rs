@@ -1,7 +1,7 @@
 //! Asks the kernel once, at start, whether its counters can be believed: some sandboxes emulate
 //! them or leave them out, and a monitor that shows 0 there would be lying.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::conservation::{Interval, nanoseconds};
 use crate::readings::ThreadReader;
@@ -28,9 +28,9 @@ pub(crate) fn probe() -> KernelCounters {
         .name("unstall-canary".to_owned())
         .spawn(|| {
             let mut reader = ThreadReader::for_this_thread();
-            let before = reader.opening();
+            let before = reader.read();
             std::thread::sleep(SLEEP);
-            let after = reader.closing(Instant::now());
+            let after = reader.read();
             let interval = Interval::between(&before, &after);
             KernelCounters {
                 // Not all of the sleep: a thread that was woken late has waited for a core.

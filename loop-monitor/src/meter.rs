@@ -115,11 +115,13 @@ impl Hot {
 }
 
 /// Reads this thread; `None` only while the thread is being torn down.
-fn read_thread(read: impl FnOnce(&mut ThreadReader) -> Reading) -> Option<Reading> {
+fn read_thread() -> Option<Reading> {
     READER
         .try_with(|reader| {
             let mut reader = reader.borrow_mut();
-            read(reader.get_or_insert_with(ThreadReader::for_this_thread))
+            reader
+                .get_or_insert_with(ThreadReader::for_this_thread)
+                .read()
         })
         .ok()
 }
@@ -152,10 +154,13 @@ enum PollKind {
 }
 
 /// What one poll came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PollCost {
+    /// Zero for a poll that held no loop.
     pub(crate) hold: Duration,
-    pub(crate) blocked_ns: u64,
+    pub(crate) blocked: Duration,
+    /// Of its interval, when the poll was only timed.
+    pub(crate) runqueue: Duration,
 }
 
 /// The part of a monitor that its threads share.
@@ -198,7 +203,7 @@ impl Meter {
         HOT.with(|hot| {
             self.claim_loop(hot);
             if hot.hooked.get()
-                && let Some(reading) = read_thread(ThreadReader::opening)
+                && let Some(reading) = read_thread()
             {
                 self.close_interval(hot, &reading, None);
             }
@@ -210,7 +215,7 @@ impl Meter {
     pub(crate) fn on_unpark(&self) {
         HOT.with(|hot| {
             self.claim_loop(hot);
-            if let Some(reading) = read_thread(ThreadReader::opening) {
+            if let Some(reading) = read_thread() {
                 hot.start_interval(reading);
                 hot.hooked.set(true);
             }
@@ -220,9 +225,16 @@ impl Meter {
     /// Hooks run only on the thread that has the loop.
     fn claim_loop(&self, hot: &Hot) {
         hot.adopt(self.id);
+        if self.lost_loop(hot) {
+            // It has been in the pool meanwhile, where it may have slept.
+            hot.leave_loop();
+        }
         let role = match tokio::runtime::worker_index() {
             Some(worker) => {
-                if let Some(owner) = self.loop_threads.get(worker) {
+                if let Some(owner) = self.loop_threads.get(worker)
+                    // Seldom written, so that workers don't fight for the cache line.
+                    && owner.load(Relaxed) != hot.thread()
+                {
                     owner.store(hot.thread(), Relaxed);
                 }
                 Role::Loop(worker)
@@ -250,24 +262,23 @@ impl Meter {
                 return None;
             }
             hot.adopt(self.id);
-            match hot.role.get() {
-                Role::Unknown => self.claim_loop(hot),
-                Role::OffLoop => {
-                    let at = Instant::now();
-                    let kind = PollKind::OffLoop;
-                    return Some(PollStart { at, kind });
-                }
-                Role::Loop(_) | Role::Outside => {}
+            if hot.role.get() == Role::Unknown {
+                self.claim_loop(hot);
             }
             let at = Instant::now();
+            if self.lost_loop(hot) {
+                let kind = PollKind::OffLoop;
+                return Some(PollStart { at, kind });
+            }
             let split = self.always_split
                 || !hot.hooked.get()
                 || hot.full_split_until.get().is_some_and(|until| at < until);
-            if split && let Some(reading) = read_thread(ThreadReader::opening) {
+            if split && let Some(reading) = read_thread() {
                 if hot.hooked.get() {
                     self.close_interval(hot, &reading, None);
                 }
-                let at = reading.wall;
+                // The reading's own microseconds hold the loop, but they aren't the handler's.
+                let at = Instant::now();
                 let kind = PollKind::Split(reading);
                 return Some(PollStart { at, kind });
             }
@@ -283,35 +294,35 @@ impl Meter {
             hot.in_poll.set(false);
             let hold = now.saturating_duration_since(start.at);
             let thread = hot.thread();
-            let off_loop = matches!(start.kind, PollKind::OffLoop)
-                || (hold > LONG_POLL && self.lost_loop(hot));
-            if off_loop {
+            if matches!(start.kind, PollKind::OffLoop) || self.lost_loop(hot) {
                 hot.role.set(Role::OffLoop);
                 hot.leave_loop();
                 endpoint.count_off_loop_poll(thread);
-                return PollCost {
-                    hold: Duration::ZERO,
-                    blocked_ns: 0,
-                };
+                return PollCost::default();
             }
             endpoint.count_poll(thread, nanoseconds(hold));
-            let blocked_ns = match start.kind {
+            let (blocked_ns, runqueue_ns) = match start.kind {
                 PollKind::Split(before) => self.end_split(hot, &before, now, endpoint),
                 PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, endpoint),
             };
-            PollCost { hold, blocked_ns }
+            PollCost {
+                hold,
+                blocked: Duration::from_nanos(blocked_ns),
+                runqueue: Duration::from_nanos(runqueue_ns).min(hold),
+            }
         })
     }
 
+    /// Returns the poll's blocked and run-queue time.
     fn end_split(
         &self,
         hot: &Hot,
         before: &Reading,
         now: Instant,
         endpoint: &EndpointCells,
-    ) -> u64 {
-        let Some(after) = read_thread(|reader| reader.closing(now)) else {
-            return 0;
+    ) -> (u64, u64) {
+        let Some(after) = read_thread() else {
+            return (0, 0);
         };
         let interval = Interval::between(before, &after);
         let blocked_ns = interval.blocked_ns();
@@ -323,10 +334,17 @@ impl Meter {
         if hot.hooked.get() {
             hot.start_interval(after);
         }
-        blocked_ns
+        (blocked_ns, interval.runqueue_ns)
     }
 
-    fn end_timed(&self, hot: &Hot, hold: Duration, now: Instant, endpoint: &EndpointCells) -> u64 {
+    /// Returns what is known of the poll's blocked and run-queue time, the latter of its interval.
+    fn end_timed(
+        &self,
+        hot: &Hot,
+        hold: Duration,
+        now: Instant,
+        endpoint: &EndpointCells,
+    ) -> (u64, u64) {
         let hold_ns = nanoseconds(hold);
         if hold_ns > hot.longest_ns.get() {
             hot.longest_ns.set(hold_ns);
@@ -337,50 +355,46 @@ impl Meter {
             .get()
             .is_some_and(|last| now.saturating_duration_since(last.wall) >= READING_AGE_MAX);
         if (hold > LONG_POLL || stale)
-            && let Some(reading) = read_thread(|reader| reader.closing(now))
+            && let Some(reading) = read_thread()
         {
             return self.close_interval(hot, &reading, Some(endpoint));
         }
-        0
+        (0, 0)
     }
 
     /// Ends the interval since the last reading, charges it, and begins the next one. Returns
-    /// what went to `current`, the poll that has just ended.
-    fn close_interval(&self, hot: &Hot, reading: &Reading, current: Option<&EndpointCells>) -> u64 {
-        let Some(last) = hot.last_reading.get() else {
-            hot.start_interval(*reading);
-            return 0;
+    /// what of its blocked time went to `current`, the poll that has just ended, and the
+    /// interval's run-queue time.
+    fn close_interval(
+        &self,
+        hot: &Hot,
+        reading: &Reading,
+        current: Option<&EndpointCells>,
+    ) -> (u64, u64) {
+        let last = hot.last_reading.get();
+        let (longest_ns, longest) = (hot.longest_ns.get(), hot.longest_endpoint.get());
+        hot.start_interval(*reading);
+        let Some(last) = last else {
+            return (0, 0);
         };
         let interval = Interval::between(&last, reading);
-        let blocked_ns = interval.blocked_ns();
-        let charge = Charge::of(&interval, hot.longest_ns.get());
-        let longest = hot.longest_endpoint.get();
-        hot.start_interval(*reading);
-        if blocked_ns == 0 {
-            return 0;
-        }
-        note_dirt(hot, blocked_ns, reading.wall);
+        let charge = Charge::of(&interval, longest_ns);
+        note_dirt(hot, interval.blocked_ns(), reading.wall);
         self.unattributed
             .add(charge.class, charge.unattributed_ns, true);
         if charge.longest_ns == 0 {
-            return 0;
+            return (0, interval.runqueue_ns);
         }
-        match current {
-            Some(current) if current.id == longest => {
-                current
-                    .blocked
-                    .add(charge.class, charge.longest_ns, charge.exact);
-                charge.longest_ns
-            }
-            _ => {
-                if let Some(cells) = self.endpoints.by_id(longest) {
-                    cells
-                        .blocked
-                        .add(charge.class, charge.longest_ns, charge.exact);
-                }
-                0
-            }
+        if let Some(current) = current
+            && current.id == longest
+        {
+            charge.longest_to(current);
+            return (charge.longest_ns, interval.runqueue_ns);
         }
+        if let Some(cells) = self.endpoints.by_id(longest) {
+            charge.longest_to(&cells);
+        }
+        (0, interval.runqueue_ns)
     }
 }
 
@@ -413,6 +427,12 @@ impl Charge {
                 >= u128::from(interval.wall_ns) * u128::from(EXACT_PERCENT),
             unattributed_ns: blocked_ns - charged_ns,
         }
+    }
+
+    fn longest_to(&self, endpoint: &EndpointCells) {
+        endpoint
+            .blocked
+            .add(self.class, self.longest_ns, self.exact);
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
-use crate::meter::{Meter, PollStart};
+use crate::meter::{Meter, PollCost, PollStart};
 use crate::warning::LongHold;
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
 
@@ -20,7 +20,9 @@ const WARN_OVER: Duration = Duration::from_millis(100);
 
 /// Watches one runtime. Clones are cheap and share all counters.
 ///
-/// One monitor belongs to one runtime: worker numbers of two would be mixed up.
+/// One monitor belongs to one runtime: worker numbers of two would be mixed up. The thread of a
+/// current-thread runtime should stay in one `block_on`: what it sleeps between two of them looks
+/// like a stall.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     pub(crate) inner: Arc<MonitorState>,
@@ -100,7 +102,13 @@ impl Monitor {
         &self,
         builder: &'b mut tokio::runtime::Builder,
     ) -> &'b mut tokio::runtime::Builder {
-        self.inner.installed.store(true, Relaxed);
+        if self.inner.installed.swap(true, Relaxed) {
+            tracing::warn!(
+                target: "unstall",
+                "a loop monitor was installed into a second runtime, whose workers it takes for \
+                 the first one's: build a monitor for each",
+            );
+        }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
         builder
@@ -280,13 +288,12 @@ impl MonitorState {
     }
 
     #[cold]
-    fn warn(&self, endpoint: &EndpointCells, hold: Duration, blocked_ns: u64) {
+    fn warn(&self, endpoint: &EndpointCells, cost: PollCost) {
         if let Some(suppressed) = endpoint.warnings.admit(self.started.elapsed()) {
             LongHold {
                 method: endpoint.method,
                 route: &endpoint.route,
-                hold,
-                blocked: Duration::from_nanos(blocked_ns),
+                cost,
                 suppressed,
             }
             .warn();
@@ -306,7 +313,7 @@ impl Drop for MeasuredPoll<'_> {
         if let Some(start) = self.start {
             let cost = self.state.meter.end_poll(start, self.endpoint);
             if cost.hold > self.state.warn_over {
-                self.state.warn(self.endpoint, cost.hold, cost.blocked_ns);
+                self.state.warn(self.endpoint, cost);
             }
         }
     }

@@ -19,6 +19,18 @@ struct Page {
     text: String,
 }
 
+/// Upper bounds of the buckets that are exposed, 2 µs to 16.8 s: always the same ones, so that
+/// histograms of several moments and processes can be added. What is above is in `+Inf` only.
+const BUCKET_BOUNDS_US: [u64; 24] = {
+    let mut bounds = [0; 24];
+    let mut index = 0;
+    while index < bounds.len() {
+        bounds[index] = 2 << index;
+        index += 1;
+    }
+    bounds
+};
+
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Page {
@@ -73,7 +85,7 @@ impl Page {
         self.family(
             name,
             "counter",
-            "Time in which the thread slept inside a poll.",
+            "Time a poll kept its thread waiting, by class: slept (gave up its core) or fault (page from disk).",
         );
         let none = ("*", "(unattributed)");
         let all = snapshot
@@ -112,7 +124,11 @@ impl Page {
         }
         if let Some(lag) = &snapshot.loop_lag {
             let name = "unstall_loop_lag_seconds";
-            self.family(name, "histogram", "Delay of a timer beyond its due time.");
+            self.family(
+                name,
+                "histogram",
+                "Delay of a timer beyond its due time; the sum is a lower bound.",
+            );
             self.histogram(name, &[], lag, None);
         }
         let runtime = &snapshot.runtime_metrics;
@@ -169,7 +185,7 @@ impl Page {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    /// Without a sum of its own, a histogram's sum is estimated from the buckets' lower bounds.
+    /// Without a sum of its own, a histogram's sum is taken from the buckets' lower bounds.
     fn histogram(
         &mut self,
         name: &str,
@@ -177,21 +193,17 @@ impl Page {
         histogram: &Histogram,
         sum_ns: Option<u64>,
     ) {
-        let mut total = 0;
-        let mut floor_us = 0.0;
         let bucket = format!("{name}_bucket");
-        for (index, count) in histogram.log2_us.iter().enumerate() {
-            total += count;
-            let upper_us = 2f64.powi(i32::try_from(index).unwrap_or(i32::MAX).saturating_add(1));
-            if index > 0 {
-                floor_us += *count as f64 * upper_us / 2.0;
-            }
-            let upper = (upper_us / 1e6).to_string();
-            self.sample(&bucket, &with(labels, "le", &upper), total as f64);
+        let mut below = 0;
+        for (index, bound) in BUCKET_BOUNDS_US.iter().enumerate() {
+            below += histogram.log2_us.get(index).unwrap_or(&0);
+            let bound = (*bound as f64 / 1e6).to_string();
+            self.sample(&bucket, &with(labels, "le", &bound), below as f64);
         }
+        let total: u64 = histogram.log2_us.iter().sum();
         self.sample(&bucket, &with(labels, "le", "+Inf"), total as f64);
-        let sum = sum_ns.map_or(floor_us / 1e6, seconds);
-        self.sample(&format!("{name}_sum"), labels, sum);
+        let sum = sum_ns.unwrap_or_else(|| sum_floor_ns(histogram));
+        self.sample(&format!("{name}_sum"), labels, seconds(sum));
         self.sample(&format!("{name}_count"), labels, total as f64);
     }
 
@@ -212,6 +224,17 @@ impl Page {
         // Writing to a String can't fail.
         let _ = writeln!(self.text, "{line}");
     }
+}
+
+fn sum_floor_ns(histogram: &Histogram) -> u64 {
+    // Bucket 0 begins at 0, and a shift beyond u64 can't come from the monitor's 40 buckets.
+    let floor_us = |index: usize| 1u64.checked_shl(u32::try_from(index).unwrap_or(u32::MAX));
+    (1..)
+        .zip(histogram.log2_us.iter().skip(1))
+        .filter_map(|(index, count)| floor_us(index)?.checked_mul(*count))
+        .fold(0, |sum: u64, us| {
+            sum.saturating_add(us.saturating_mul(1_000))
+        })
 }
 
 fn with<'a>(labels: Labels<'a>, name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
@@ -235,4 +258,113 @@ fn escaped(value: &str) -> String {
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::Monitor;
+    use crate::wire::RuntimeMetrics;
+    use proptest::prelude::*;
+
+    fn snapshot_with(key: &str) -> Snapshot {
+        let mut snapshot = Monitor::builder().build().snapshot();
+        let blocked = Blocked {
+            slept_ns: 1_500_000_000,
+            fault_ns: 2_000,
+            events_over_200us: 3,
+            ..Blocked::default()
+        };
+        let endpoint = Endpoint {
+            requests: 4,
+            polls: 9,
+            hold_ns_sum: 1_600_000_000,
+            hold: Histogram {
+                log2_us: vec![5, 0, 4],
+            },
+            blocked,
+            ..Endpoint::default()
+        };
+        snapshot.endpoints.insert(key.to_owned(), endpoint);
+        snapshot.loop_lag = Some(Histogram {
+            log2_us: vec![1, 2],
+        });
+        snapshot.threads = crate::wire::Threads {
+            workers: 1,
+            pool: 2,
+            other: 3,
+        };
+        snapshot.runtime_metrics = RuntimeMetrics {
+            busy_ns: 2_500_000_000,
+            alive_tasks: 7,
+            global_queue_depth: 0,
+            parks: 11,
+        };
+        snapshot
+    }
+
+    struct Sample {
+        labels: Vec<(String, String)>,
+        value: f64,
+    }
+
+    /// One line by the format's grammar, its labels unescaped.
+    fn parse(line: &str) -> Option<Sample> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name_end = line.find(|c| !is_name(c))?;
+        let mut rest = &line[name_end..];
+        let mut labels = Vec::new();
+        if let Some(inside) = rest.strip_prefix('{') {
+            rest = inside;
+            while !rest.starts_with('}') {
+                let (label, after) = rest.split_once("=\"")?;
+                let (value, after) = quoted(after)?;
+                labels.push((label.to_owned(), value));
+                rest = after.strip_prefix(',').unwrap_or(after);
+            }
+            rest = &rest[1..];
+        }
+        let value = rest.strip_prefix(' ')?.parse().ok()?;
+        Some(Sample { labels, value })
+    }
+
+    /// Up to the closing quote, unescaped, and what follows it.
+    fn quoted(text: &str) -> Option<(String, &str)> {
+        let mut value = String::new();
+        let mut characters = text.char_indices();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '"' => return Some((value, &text[at + 1..])),
+                '\\' => value.push(match characters.next()?.1 {
+                    'n' => '\n',
+                    other => other,
+                }),
+                other => value.push(other),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn the_page_reads_as_shown() {
+        insta::assert_snapshot!(render(&snapshot_with("GET /users/{id}")));
+    }
+
+    proptest! {
+        #[test]
+        fn every_route_survives_the_format(route in "\\PC*|[\\\\\"\n{}, =]*") {
+            let page = render(&snapshot_with(&format!("GET {route}")));
+            let mut seen = 0;
+            for line in page.lines().filter(|line| !line.starts_with('#')) {
+                let sample = parse(line).expect(line);
+                prop_assert!(sample.value.is_finite());
+                seen += sample
+                    .labels
+                    .iter()
+                    .filter(|(label, value)| label == "route" && *value == route)
+                    .count();
+            }
+            prop_assert!(seen >= 10, "{}", page);
+        }
+    }
 }

@@ -1,17 +1,27 @@
 //! What the kernel knows about the calling thread, read without `unsafe` and as seldom as possible.
 //!
-//! Three sources: `getrusage(RUSAGE_THREAD)` for switches and major faults, the thread's CPU clock,
-//! and `run_delay`, the second field of `/proc/thread-self/schedstat`: nanoseconds spent runnable
-//! but waiting for a core (Documentation/scheduler/sched-stats.rst). The last costs most, and can
-//! only change when the thread was switched out, so it is read again only when the count of
-//! switches has moved.
+//! Sources, from cheap to dear: the thread's CPU clock; `getrusage(RUSAGE_THREAD)` for switches
+//! and major faults; and `run_delay`, the second field of `/proc/thread-self/schedstat`:
+//! nanoseconds spent runnable but waiting for a core (Documentation/scheduler/sched-stats.rst).
+//! Each is read only when the one before says that it can have changed: a thread that was never
+//! off its core has no new switches, and one without switches has no new `run_delay`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
+
+use crate::conservation::nanoseconds;
+
+/// Reading takes a few microseconds; from here on the thread has lost its core meanwhile.
+const READING_TIME_MAX: Duration = Duration::from_micros(30);
+/// Leaving a core and coming back takes longer than this, so who was off for less wasn't off. (A
+/// switch overlooked here is counted with the next one, and brings less than this along.)
+const OFF_CORE_NS_MIN: u64 = 2_000;
+/// A machine so busy that three readings in a row are interrupted is rare, and not worth more.
+const ATTEMPTS: usize = 3;
 
 /// State of a thread at one moment; differences of two make an interval.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +46,7 @@ pub(crate) struct ThreadReader {
     /// All switches at the time `run_delay_ns` was read.
     run_delay_switches: Option<i64>,
     usage: ThreadUsage,
+    last: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +69,7 @@ impl ThreadReader {
             run_delay_ns: 0,
             run_delay_switches: None,
             usage: ThreadUsage::default(),
+            last: None,
         }
     }
 
@@ -66,28 +78,46 @@ impl ThreadReader {
         self.schedstat.as_ref().and_then(read_run_delay).is_some()
     }
 
-    /// A reading to begin an interval with: the wall clock last, so that what reading costs stays outside.
-    pub(crate) fn opening(&mut self) -> Reading {
-        self.read_usage();
-        let cpu_ns = thread_cpu_ns();
-        self.reading(Instant::now(), cpu_ns)
+    /// Reads all sources as of one moment.
+    ///
+    /// A thread that loses its core half-way has a wall clock from before and a `run_delay` from
+    /// after the wait, which would hide as much blocked time; then everything is read again. After
+    /// [`ATTEMPTS`] the reading stands, with that error.
+    pub(crate) fn read(&mut self) -> Reading {
+        let mut wall = Instant::now();
+        for _ in 1..ATTEMPTS {
+            let reading = self.read_as_of(wall);
+            let read = Instant::now();
+            if read.saturating_duration_since(wall) < READING_TIME_MAX {
+                return reading;
+            }
+            wall = read;
+        }
+        self.read_as_of(wall)
     }
 
-    /// A reading to end an interval with, whose wall clock was read at `wall`, just now.
-    pub(crate) fn closing(&mut self, wall: Instant) -> Reading {
+    fn read_as_of(&mut self, wall: Instant) -> Reading {
         let cpu_ns = thread_cpu_ns();
-        self.read_usage();
-        self.reading(wall, cpu_ns)
-    }
-
-    fn reading(&self, wall: Instant, cpu_ns: u64) -> Reading {
-        Reading {
+        if self.off_core_ns(wall, cpu_ns) >= OFF_CORE_NS_MIN {
+            self.read_usage();
+        }
+        let reading = Reading {
             wall,
             cpu_ns,
             run_delay_ns: self.run_delay_ns,
             sleeps: self.usage.sleeps,
             major_faults: self.usage.major_faults,
-        }
+        };
+        self.last = Some(reading);
+        reading
+    }
+
+    /// Time since the last reading in which the thread didn't compute.
+    fn off_core_ns(&self, wall: Instant, cpu_ns: u64) -> u64 {
+        self.last.map_or(u64::MAX, |last| {
+            let wall_ns = nanoseconds(wall.saturating_duration_since(last.wall));
+            wall_ns.saturating_sub(cpu_ns.saturating_sub(last.cpu_ns))
+        })
     }
 
     fn read_usage(&mut self) {
@@ -134,15 +164,15 @@ fn thread_cpu_ns() -> u64 {
     // interval with a sleep or a fault.
     ClockId::CLOCK_THREAD_CPUTIME_ID
         .now()
-        .map_or(0, nanoseconds)
+        .map_or(0, timespec_ns)
 }
 
 /// The system's monotonic clock, the same for all processes of the machine.
 pub(crate) fn monotonic_ns() -> u64 {
-    ClockId::CLOCK_MONOTONIC.now().map_or(0, nanoseconds)
+    ClockId::CLOCK_MONOTONIC.now().map_or(0, timespec_ns)
 }
 
-fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
+fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
     seconds * 1_000_000_000 + rest
@@ -176,9 +206,9 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the sleep is what is read")]
     fn a_sleep_shows_in_the_counts_and_not_in_the_cpu_clock() {
         let mut reader = ThreadReader::for_this_thread();
-        let before = reader.opening();
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        let after = reader.closing(Instant::now());
+        let before = reader.read();
+        std::thread::sleep(Duration::from_millis(5));
+        let after = reader.read();
         assert!(after.sleeps > before.sleeps);
         let wall_ns = (after.wall - before.wall).as_nanos();
         assert!(u128::from(after.cpu_ns - before.cpu_ns) < wall_ns);

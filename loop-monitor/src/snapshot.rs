@@ -98,6 +98,8 @@ fn not_covered(state: &MonitorState, handle: Option<&Handle>) -> Vec<String> {
     let mut sentences = vec![
         "Code between monitored polls (spawned tasks, the connection's own reads and writes, the \
          dropping of futures) has no endpoint: what blocked there is in `unattributed`.",
+        "A poll is counted when it ends: one that never does isn't here, and a busy loop that runs \
+         no monitored poll is accounted for when it parks.",
         "On a thread that `block_in_place` has given its loop away from, polls are counted but not \
          timed, until that thread runs a loop again.",
     ];

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::conservation::nanoseconds;
+use crate::meter::PollCost;
 
 /// A stalled service must not drown its own log as well.
 const QUIET: Duration = Duration::from_secs(1);
@@ -41,8 +42,7 @@ impl WarningState {
 pub(crate) struct LongHold<'a> {
     pub(crate) method: &'a str,
     pub(crate) route: &'a str,
-    pub(crate) hold: Duration,
-    pub(crate) blocked: Duration,
+    pub(crate) cost: PollCost,
     pub(crate) suppressed: u64,
 }
 
@@ -52,22 +52,23 @@ impl LongHold<'_> {
         let Self {
             method,
             route,
-            hold,
-            blocked,
+            cost,
             suppressed,
         } = *self;
-        let hold_ms = milliseconds(hold);
-        let blocked_time_ms = milliseconds(blocked);
+        let hold_ms = milliseconds(cost.hold);
+        let blocked_time_ms = milliseconds(cost.blocked);
+        let runqueue_ms = milliseconds(cost.runqueue);
         tracing::warn!(
             target: "unstall",
             method,
             endpoint = route,
             hold_ms,
             blocked_time_ms,
+            runqueue_ms,
             suppressed,
-            "one poll held the event loop for {hold_ms} ms, {blocked_time_ms} ms of it blocked: \
-             move blocking calls to spawn_blocking or an async client, and long computations off \
-             the loop",
+            "one poll held the event loop for {hold_ms} ms, {blocked_time_ms} ms of it blocked \
+             and {runqueue_ms} ms waiting for a core: move blocking calls to spawn_blocking or \
+             an async client, and long computations off the loop",
         );
     }
 }

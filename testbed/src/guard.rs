@@ -244,4 +244,18 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn a_later_process_with_the_same_number_is_left_alone() -> io::Result<()> {
+        let guard = Guard::new()?;
+        let mut stranger = Command::new("sleep").arg("60").process_group(0).spawn()?;
+        let start = start_time(stranger.id())?;
+        guard.order(&format!("watch {} {} KILL", stranger.id(), start - 1))?;
+        drop(guard);
+        let is_alive = stranger.try_wait()?.is_none();
+        stranger.kill()?;
+        stranger.wait()?;
+        assert!(is_alive, "a process with another start time was killed");
+        Ok(())
+    }
 }

@@ -160,4 +160,23 @@ mod tests {
             assert!(all(text).is_err(), "{text:?} was understood");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn requests_are_read_one_by_one_whatever_their_bodies(
+            bodies in proptest::collection::vec("[ -~\r\n]{0,40}", 0..6)
+        ) {
+            let text: String = bodies
+                .iter()
+                .map(|body| format!("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+                .collect();
+            proptest::prop_assert_eq!(all(&text).ok().map(|got| got.len()), Some(bodies.len()));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(0_u8..=255, 0..200)) {
+            let mut requests = Requests::new(bytes.as_slice());
+            while let Ok(Some(_)) = requests.next() {}
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod http_message;
 mod peer;
 mod postgres;
 mod programs;
+mod proxied_connection;
 mod proxy_loop;
 mod redis;
 mod server;

@@ -6,8 +6,8 @@
 //! direction would wake as often and switch more, on cores that the measured service needs.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,9 +21,12 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use crate::proxied_connection::{End, Key, Slot, ends_of};
+
 /// What one connection may have on its way in one direction before its sender has to wait.
 const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 const EVENTS_PER_WAIT: usize = 128;
 
 const LISTENER: u64 = u64::MAX;
@@ -32,93 +35,6 @@ const STOP: u64 = u64::MAX - 2;
 
 const CLIENT: usize = 0;
 const TARGET: usize = 1;
-
-/// One end of a proxied connection. `to_send` came from the other end.
-#[derive(Debug)]
-struct End {
-    stream: TcpStream,
-    to_send: VecDeque<Vec<u8>>,
-    /// How much of the first of `to_send` is written.
-    sent_bytes: usize,
-    /// Read at the other end and not written here yet, in transit included.
-    in_flight_bytes: usize,
-    /// The other end's half-close is due when `to_send` is empty.
-    closing: bool,
-    /// This end's sender has finished or failed.
-    read_ended: bool,
-    /// Nothing more will be written here.
-    write_ended: bool,
-    /// What epoll is asked for; `None` while it isn't registered.
-    interest: Option<EpollFlags>,
-}
-
-impl End {
-    fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            to_send: VecDeque::new(),
-            sent_bytes: 0,
-            in_flight_bytes: 0,
-            closing: false,
-            read_ended: false,
-            write_ended: false,
-            interest: None,
-        }
-    }
-
-    /// Writes what can be written.
-    fn flush(&mut self) -> io::Result<()> {
-        while let Some(chunk) = self.to_send.front() {
-            match self.stream.write(&chunk[self.sent_bytes..]) {
-                Ok(count) => {
-                    self.sent_bytes += count;
-                    self.in_flight_bytes -= count;
-                    if self.sent_bytes == chunk.len() {
-                        self.to_send.pop_front();
-                        self.sent_bytes = 0;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        if self.closing && !self.write_ended {
-            self.write_ended = true;
-            self.stream.shutdown(Shutdown::Write)?;
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct Slot {
-    /// Tells a late event or chunk of an older connection from this one's.
-    generation: u32,
-    ends: Option<[End; 2]>,
-}
-
-/// A connection's place and generation.
-#[derive(Debug, Clone, Copy)]
-struct Key {
-    index: usize,
-    generation: u32,
-}
-
-impl Key {
-    fn token(self, end: usize) -> u64 {
-        (u64::from(self.generation) << 32) | ((self.index as u64) << 1) | end as u64
-    }
-
-    fn from_token(token: u64) -> (Self, usize) {
-        let low = token & u64::from(u32::MAX);
-        let key = Self {
-            index: (low >> 1) as usize,
-            generation: (token >> 32) as u32,
-        };
-        (key, (low & 1) as usize)
-    }
-}
 
 #[derive(Debug)]
 enum Parcel {
@@ -152,8 +68,8 @@ pub(crate) struct ProxyLoop {
     opening: VecDeque<(Instant, Key)>,
     /// What waits for half a round trip, by due time.
     transit: VecDeque<Transit>,
-    /// False while the process is out of descriptors: a listener that stays readable would spin.
-    accepting: bool,
+    /// Set while the process is out of descriptors: a listener that stays readable would spin.
+    accept_again: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -185,7 +101,7 @@ impl ProxyLoop {
             free: Vec::new(),
             opening: VecDeque::new(),
             transit: VecDeque::new(),
-            accepting: true,
+            accept_again: None,
             buffer: vec![0; CHUNK_BYTES_MAX],
         })
     }
@@ -224,10 +140,10 @@ impl ProxyLoop {
     fn arm(&mut self) -> io::Result<()> {
         let opening = self.opening.front().map(|(due, _)| *due);
         let transit = self.transit.front().map(|transit| transit.due);
-        let next = match (opening, transit) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        let next = [opening, transit, self.accept_again]
+            .into_iter()
+            .flatten()
+            .min();
         if next == self.armed_for {
             return Ok(());
         }
@@ -244,6 +160,10 @@ impl ProxyLoop {
     /// Hands over all that is due.
     fn deliver(&mut self) -> io::Result<()> {
         let now = Instant::now();
+        if self.accept_again.take_if(|due| *due <= now).is_some() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
+            self.epoll.add(&self.listener, event)?;
+        }
         while let Some((_, key)) = self.opening.pop_front_if(|(due, _)| *due <= now) {
             self.renew_interest(key)?;
         }
@@ -266,13 +186,14 @@ impl ProxyLoop {
             Parcel::Chunk(_) => {} // its receiver is gone
             Parcel::HalfClose => end.closing = true,
             Parcel::Reset => {
-                // A close without lingering sends RST. It can't fail on a socket of ours.
+                // A close without lingering sends RST. Refused only for a socket that is broken.
                 let linger = nix::libc::linger {
                     l_onoff: 1,
                     l_linger: 0,
                 };
-                setsockopt(&end.stream, sockopt::Linger, &linger)?;
-                return self.remove(key);
+                let _ = setsockopt(&end.stream, sockopt::Linger, &linger);
+                self.remove(key);
+                return Ok(());
             }
         }
         self.flush(key, to)
@@ -284,7 +205,7 @@ impl ProxyLoop {
                 Ok((client, _)) => self.open(client)?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_out_of_descriptors(&error) => {
-                    self.accepting = false;
+                    self.accept_again = Some(Instant::now() + ACCEPT_AGAIN_AFTER);
                     return Ok(self.epoll.delete(&self.listener)?);
                 }
                 // A client that left before it was accepted (accept(2), "Error handling").
@@ -298,9 +219,12 @@ impl ProxyLoop {
         let Ok(target) = begin_connect(self.target) else {
             return Ok(()); // out of descriptors or ports: the client sees its connection closed
         };
-        client.set_nonblocking(true)?;
-        for stream in [&client, &target] {
-            stream.set_nodelay(true)?;
+        let ready = client
+            .set_nonblocking(true)
+            .and_then(|()| client.set_nodelay(true))
+            .and_then(|()| target.set_nodelay(true));
+        if ready.is_err() {
+            return Ok(()); // broken already
         }
         let ends = Some([End::new(client), End::new(target)]);
         let index = if let Some(index) = self.free.pop() {
@@ -400,7 +324,8 @@ impl ProxyLoop {
             return self.fail(key, end);
         }
         if ends.iter().all(|end| end.write_ended && end.read_ended) {
-            return self.remove(key);
+            self.remove(key);
+            return Ok(());
         }
         self.renew_interest(key)
     }
@@ -441,33 +366,15 @@ impl ProxyLoop {
     }
 
     /// Closes both ends; what is still on its way to them is dropped when it's due.
-    fn remove(&mut self, key: Key) -> io::Result<()> {
+    fn remove(&mut self, key: Key) {
         let slot = &mut self.slots[key.index];
         slot.ends = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
-        if !self.accepting {
-            self.accepting = true;
-            self.epoll.add(
-                &self.listener,
-                EpollEvent::new(EpollFlags::EPOLLIN, LISTENER),
-            )?;
-        }
-        Ok(())
     }
 
     fn ends(&mut self, key: Key) -> Option<&mut [End; 2]> {
         ends_of(&mut self.slots, key)
-    }
-}
-
-/// The connection's ends, unless it's over.
-fn ends_of(slots: &mut [Slot], key: Key) -> Option<&mut [End; 2]> {
-    let slot = slots.get_mut(key.index)?;
-    if slot.generation == key.generation {
-        slot.ends.as_mut()
-    } else {
-        None
     }
 }
 

@@ -141,3 +141,96 @@ fn log_end(path: &std::path::Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell script in the place of a server; it's ready when it has made the folder `ready`.
+    struct Script {
+        folder: tempfile::TempDir,
+        text: &'static str,
+    }
+
+    impl Script {
+        fn new(text: &'static str) -> io::Result<Self> {
+            Ok(Self {
+                folder: tempfile::tempdir()?,
+                text,
+            })
+        }
+
+        fn starts(&self) -> io::Result<usize> {
+            Ok(std::fs::read_to_string(self.folder.path().join("starts"))?
+                .lines()
+                .count())
+        }
+    }
+
+    impl Recipe for Script {
+        const NAME: &'static str = "script";
+        const STOP: StopSignal = StopSignal::Term;
+
+        fn command(&self, port: u16) -> GuardedCommand {
+            let mut guarded = GuardedCommand::new("/bin/sh".as_ref());
+            let text = format!("echo {port} >>starts; {}", self.text);
+            guarded
+                .command()
+                .args(["-c", &text])
+                .current_dir(self.folder.path());
+            guarded
+        }
+
+        fn log(&self) -> PathBuf {
+            self.folder.path().join("log")
+        }
+
+        fn is_ready(&self, _port: u16, _process: u32) -> bool {
+            self.folder.path().join("ready").exists()
+        }
+    }
+
+    #[test]
+    fn a_port_that_was_taken_costs_another_attempt() -> Result<(), Box<dyn std::error::Error>> {
+        let guard = Guard::new()?;
+        let script = Script::new(
+            "if mkdir first; then echo 'bind: Address already in use'; exit 1; fi; mkdir ready; exec sleep 60",
+        )?;
+        let server = Server::start(&script, &guard)?;
+        assert_eq!(script.starts()?, 2);
+        drop(guard);
+        drop(server);
+        Ok(())
+    }
+
+    #[test]
+    fn any_other_failure_is_told_at_once_with_the_logs_end() -> io::Result<()> {
+        let guard = Guard::new()?;
+        let script = Script::new("seq 100; echo 'no such locale' >&2; exit 3")?;
+        let error = Server::start(&script, &guard)
+            .expect_err("it ended")
+            .to_string();
+        assert!(
+            error.contains("exit status: 3") && error.contains("no such locale"),
+            "{error}"
+        );
+        assert!(
+            error.contains("\n100\n") && !error.contains("\n50\n"),
+            "{error}"
+        );
+        assert_eq!(script.starts()?, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_port_that_is_always_taken_ends_the_attempts() -> io::Result<()> {
+        let guard = Guard::new()?;
+        let script = Script::new("echo 'Address already in use'; exit 1")?;
+        let error = Server::start(&script, &guard)
+            .expect_err("it ended")
+            .to_string();
+        assert!(error.contains("Address already in use"), "{error}");
+        assert_eq!(script.starts()?, ATTEMPTS as usize);
+        Ok(())
+    }
+}

@@ -256,6 +256,7 @@ impl Testbed {
 
     /// Creates an empty database, lets `prepare` fill it (it gets the URL), and closes it for
     /// connections, so that it can be cloned at any time. An older one of that name is replaced.
+    /// On a server that isn't private it stays until [`Testbed::drop_database`].
     ///
     /// # Errors
     /// When the name is refused, the server refuses, or `prepare` fails.
@@ -281,8 +282,13 @@ impl Testbed {
             &format!(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
             ),
-            "CHECKPOINT",
-        ])
+        ])?;
+        if self.postgres_is_private() {
+            // So that the first blocks don't share the disk with the preparation. Elsewhere only
+            // some roles may ask for it.
+            self.administer(&["CHECKPOINT"])?;
+        }
+        Ok(())
     }
 
     /// Makes `database` a fresh copy of `template`, throwing out whoever is connected to the old

@@ -15,7 +15,7 @@ use unstall_testbed::{Guard, GuardedCommand, Options, StopSignal, Testbed};
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// How long ends may take; far more than they do, since builds may be running beside.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A testbed in a process of its own, which can be killed.
 struct Holder {
