@@ -1,4 +1,5 @@
-//! Rebuilds the crate when a migration is added: the macro that embeds the folder sees changed files only.
+//! Rebuilds the crate when a migration is added: the macro that embeds the folder sees changed
+//! files only.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

@@ -85,7 +85,8 @@ impl Agent {
     /// The answer in one piece.
     ///
     /// # Errors
-    /// [`Refusal::NotFound`] if the conversation isn't the sender's, [`Refusal::Store`] if it can't be stored.
+    /// [`Refusal::NotFound`] if the conversation isn't the sender's, [`Refusal::Store`] if it
+    /// can't be stored.
     pub async fn answer(&self, message: Message) -> Result<Value, Refusal> {
         if !self.store_question(&message).await? {
             return Err(Refusal::NotFound("Conversation not found".to_owned()));

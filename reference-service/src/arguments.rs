@@ -10,29 +10,13 @@ use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::{Steps, StepsError};
 use unstall_reference_service::variants::Addresses;
 
-/// What to do.
-pub(crate) enum Task {
-    /// Serve requests.
-    Serve(Options),
-    /// Bring the schema up to date.
-    Migrate {
-        /// Where.
-        database_url: String,
-    },
-    /// Bring the data that scenarios count on.
-    Seed {
-        /// PostgreSQL, if given.
-        database_url: Option<String>,
-        /// Redis, if given.
-        redis_url: Option<String>,
-    },
-}
+use crate::task::Task;
 
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
 /// A store is async if its step is listed, else it blocks the event loop. Steps 2a (usage
-/// check, new conversations) and 3 (tunnel, branch cache) have stores so far; the others are accepted and
-/// change nothing yet. Logs go to stderr; RUST_LOG sets their level [warn].
+/// check, new conversations) and 3 (tunnel, branch cache) have stores so far; the others are
+/// accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level [warn].
 #[derive(Parser)]
 #[command(
     name = "unstall-reference",

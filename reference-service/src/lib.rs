@@ -3,7 +3,12 @@
 //!
 //! A step's stores exist in two variants behind one trait: `blocking` calls synchronous
 //! clients straight from the async handler, as the service did before its migration, and
-//! `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the same code.
+//! `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the
+//! same code.
+//!
+//! The SQL of both variants is in `sql/`. sqlx checks it against `.sqlx/` at the workspace's root,
+//! which `cargo sqlx prepare --workspace` (or `SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$PWD/.sqlx cargo
+//! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
 pub mod agent;
 pub mod conversation;

@@ -49,7 +49,8 @@ pub async fn postgres(database_url: &str) -> Result<(), SeedError> {
     Ok(())
 }
 
-/// Workspaces and a branch list. They don't expire, so that a long measurement doesn't outlive them.
+/// Workspaces and a branch list. They don't expire, so that a long measurement doesn't outlive
+/// them.
 ///
 /// # Errors
 /// [`SeedError::Connect`] or [`SeedError::Redis`]

@@ -20,6 +20,9 @@ use crate::variants::{self, Addresses, ConnectError};
 /// How long requests in flight may take after a request to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How long connections may take to close after that.
+const CLOSE: Duration = Duration::from_secs(1);
+
 /// What to serve, and where.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -84,7 +87,7 @@ pub fn run(options: Options) -> Result<(), ServeError> {
         }
     });
     // A store that never answers must not hold up the exit.
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(CLOSE);
     served
 }
 
@@ -138,7 +141,10 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
         result = async { server.await } => result.map_err(ServeError::Server)?,
         () = drained => tracing::warn!("requests still in flight after {} s are dropped", DRAIN.as_secs()),
     }
-    agent.close().await;
+    // An agent that never ends its work must not hold up the exit. The rest closes when dropped.
+    if tokio::time::timeout(CLOSE, agent.close()).await.is_err() {
+        tracing::warn!("the agent's connections were still in use");
+    }
     Ok(())
 }
 

@@ -58,7 +58,8 @@ impl Plan {
     }
 }
 
-/// One row of `sql/usage.sql`: plan, agent, messages. The latter two are NULL for a user without messages.
+/// One row of `sql/usage.sql`: plan, agent, messages. The latter two are NULL for a user without
+/// messages.
 pub type UsageRow = (String, Option<String>, Option<i64>);
 
 /// What a user has used.

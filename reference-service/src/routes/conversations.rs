@@ -65,7 +65,7 @@ fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Ve
 
 /// The usage check of every route that costs a message.
 pub(super) async fn refuse_over_limit(stores: &Stores, uid: &str) -> Result<(), Refusal> {
-    // A clock before 1970 is set wrong; a window at 1970 then sees no message, as any wrong window would.
+    // A clock before 1970 is set wrong; the window at 1970 then sees no message.
     let now_s = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64());

@@ -22,7 +22,8 @@ struct Node {
     _node_id: String,
 }
 
-/// Hands the message to the agent and answers with its stream, or with its answer in one piece if `stream=false`.
+/// Hands the message to the agent and answers with its stream, or with its answer in one piece
+/// if `stream=false`.
 pub(super) async fn post(
     State(app): State<App>,
     caller: Caller,

@@ -55,7 +55,7 @@ impl Exchange {
         }
     }
 
-    pub(crate) const fn as_user(mut self, authorization: &'static str) -> Self {
+    pub(crate) const fn sent_by(mut self, authorization: &'static str) -> Self {
         self.authorization = Some(authorization);
         self
     }

@@ -29,11 +29,11 @@ fn health_and_identity() -> Vec<Exchange> {
         Exchange::get("/health"),
         Exchange::get("/nowhere"),
         Exchange::get(CONVERSATIONS),
-        Exchange::get(SPAN).as_user("Bearer wrong"),
-        Exchange::get(SPAN).as_user("Basic token-u-1"),
-        Exchange::json(CONVERSATIONS, "{}").as_user("Bearer token-u-200"),
-        Exchange::get("/api/v1/tunnel/workspace/00000000000000a1").as_user("Bearer "),
-        Exchange::get("/api/v1/github/get-branch-list").as_user("Bearer wrong"),
+        Exchange::get(SPAN).sent_by("Bearer wrong"),
+        Exchange::get(SPAN).sent_by("Basic token-u-1"),
+        Exchange::json(CONVERSATIONS, "{}").sent_by("Bearer token-u-200"),
+        Exchange::get("/api/v1/tunnel/workspace/00000000000000a1").sent_by("Bearer "),
+        Exchange::get("/api/v1/github/get-branch-list").sent_by("Bearer wrong"),
     ]
 }
 
@@ -42,8 +42,8 @@ fn conversations() -> Vec<Exchange> {
         Exchange::json(CONVERSATIONS, CREATE),
         Exchange::json("/api/v1/conversations?hidden=true", CREATE),
         Exchange::json("/api/v1/conversations?hidden=maybe", CREATE),
-        Exchange::json(CONVERSATIONS, CREATE).as_user(FREE),
-        Exchange::json(CONVERSATIONS, CREATE).as_user(PRO),
+        Exchange::json(CONVERSATIONS, CREATE).sent_by(FREE),
+        Exchange::json(CONVERSATIONS, CREATE).sent_by(PRO),
         Exchange::json(CONVERSATIONS, ""),
         Exchange::json(CONVERSATIONS, "{"),
         Exchange::json(CONVERSATIONS, "[]"),
@@ -65,20 +65,20 @@ fn conversations() -> Vec<Exchange> {
 fn messages() -> Vec<Exchange> {
     let message = "/api/v1/conversations/{new}/message";
     vec![
-        Exchange::json(CONVERSATIONS, CREATE).as_user("Bearer token-u-1"),
-        Exchange::form(message, "content=two+words").as_user("Bearer token-u-1"),
+        Exchange::json(CONVERSATIONS, CREATE).sent_by("Bearer token-u-1"),
+        Exchange::form(message, "content=two+words").sent_by("Bearer token-u-1"),
         Exchange::multipart(
             message,
             "--b\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\nin parts\r\n\
              --b\r\nContent-Disposition: form-data; name=\"images\"; filename=\"i.png\"\r\n\
              Content-Type: image/png\r\n\r\nnot really\r\n--b--\r\n",
         )
-        .as_user("Bearer token-u-1"),
+        .sent_by("Bearer token-u-1"),
         Exchange::form(
             "/api/v1/conversations/{new}/message?stream=false",
             "content=at+once&node_ids=[]",
         )
-        .as_user("Bearer token-u-1"),
+        .sent_by("Bearer token-u-1"),
         Exchange::form(
             "/api/v1/conversations/{new}/message?stream=perhaps",
             "content=x",
@@ -96,20 +96,20 @@ fn messages() -> Vec<Exchange> {
             "/api/v1/conversations/c-404/message?stream=false",
             "content=x",
         ),
-        Exchange::form("/api/v1/conversations/c-free/message", "content=x").as_user(FREE),
+        Exchange::form("/api/v1/conversations/c-free/message", "content=x").sent_by(FREE),
         // The first brings the user to the limit.
-        Exchange::form("/api/v1/conversations/c-pro/message", "content=x").as_user(PRO),
-        Exchange::form("/api/v1/conversations/c-pro/message", "content=x").as_user(PRO),
-        Exchange::json(CONVERSATIONS, CREATE).as_user(PRO),
+        Exchange::form("/api/v1/conversations/c-pro/message", "content=x").sent_by(PRO),
+        Exchange::form("/api/v1/conversations/c-pro/message", "content=x").sent_by(PRO),
+        Exchange::json(CONVERSATIONS, CREATE).sent_by(PRO),
     ]
 }
 
 fn usage() -> Vec<Exchange> {
     vec![
         // 20 conversations with 5 human messages, a quarter of them with two agents.
-        Exchange::get(SPAN).as_user("Bearer token-u-2"),
-        Exchange::get(SPAN).as_user("Bearer token-u-100"),
-        Exchange::get(SPAN).as_user(PRO),
+        Exchange::get(SPAN).sent_by("Bearer token-u-2"),
+        Exchange::get(SPAN).sent_by("Bearer token-u-100"),
+        Exchange::get(SPAN).sent_by(PRO),
         Exchange::get("/api/v1/usage/usage?start_date=2000-01-01&end_date=2000-01-02"),
         Exchange::get(
             "/api/v1/usage/usage?start_date=2000-01-01T00:00:00%2B01:00&end_date=2000-01-02",
@@ -125,7 +125,7 @@ fn tunnel() -> Vec<Exchange> {
         Exchange::get("/api/v1/tunnel/workspace/00000000000000a1"),
         Exchange::get("/api/v1/tunnel/workspace/00000000000000a2"),
         Exchange::get("/api/v1/tunnel/workspace/00000000000000b1"),
-        Exchange::get("/api/v1/tunnel/workspace/00000000000000b1").as_user("Bearer token-u-1"),
+        Exchange::get("/api/v1/tunnel/workspace/00000000000000b1").sent_by("Bearer token-u-1"),
         Exchange::get("/api/v1/tunnel/workspace/ffffffffffffffff"),
         Exchange::get("/api/v1/tunnel/workspace/FFFFFFFFFFFFFFFF"),
         Exchange::get("/api/v1/tunnel/workspace/a1"),

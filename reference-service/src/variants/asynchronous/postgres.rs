@@ -126,7 +126,8 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed => StoreError::unavailable(Backend::Postgres, error),
-        // Class 57P: the server shuts down or is starting. Class 08: the connection broke. Class 53: no slot left.
+        // Class 57P: the server shuts down or is starting. Class 08: the connection broke.
+        // Class 53: no slot left.
         sqlx::Error::Database(ref database)
             if database.code().is_some_and(|code| {
                 code.starts_with("57P") || code.starts_with("08") || code.starts_with("53")

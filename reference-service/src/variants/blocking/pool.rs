@@ -1,8 +1,8 @@
 //! A pool of synchronous connections: keeps some, opens more when they are all in use, and
 //! closes what is given back beyond those it keeps.
 //!
-//! The service being migrated has this kind of pool in both its clients. A pool with helper threads of
-//! its own (as r2d2 has) would add threads to the state before a step that the original never had.
+//! It has no helper threads. A pool that has some, as r2d2's, would add threads to the state
+//! before a step which the service being migrated never had, and the step would seem to save them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -34,7 +34,8 @@ pub(crate) fn open(redis_url: &str) -> Result<Step3Stores, ConnectError> {
 
 fn client(redis_url: &str) -> RedisResult<Client> {
     let info = redis_url.into_connection_info()?;
-    // The client would introduce itself at each connect, with commands that the route's table doesn't have.
+    // The client would introduce itself at each connect, with commands that the original
+    // doesn't send.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     Client::open(info.set_redis_settings(settings))
 }
