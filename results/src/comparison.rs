@@ -47,6 +47,7 @@ pub enum Metric {
     /// Failed requests, percent of those sent.
     ErrorRate,
     /// Blocked loop time, ms per 1 000 requests.
+    #[serde(rename = "blocked_ms_per_1000")]
     BlockedMsPer1000,
     /// Threads of the process.
     Threads,
@@ -188,11 +189,13 @@ pub struct Change {
     pub upper_bound: f64,
     /// One-sided lower bound at α.
     pub lower_bound: f64,
-    /// Adjusted p of "worse than the regression margin".
+    /// Adjusted p of "worse than the regression margin"; 1 where no test was made
+    /// because the arms come from different sessions.
     pub p_regression: f64,
-    /// Adjusted p of "better than the improvement margin".
+    /// Adjusted p of "better than the improvement margin"; 1 where no test was made.
     pub p_improvement: f64,
-    /// The smallest worsening that this design would have found 8 times in 10.
+    /// The smallest worsening that this design would have found 8 times in 10, on the
+    /// same scale: a ratio (1.12 for 12 % more) or a difference. Approximate.
     pub minimum_detectable: Option<f64>,
 }
 

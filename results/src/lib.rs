@@ -5,6 +5,30 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+mod candidate;
+pub mod compare;
 pub mod comparison;
+mod criteria;
+pub mod design;
+pub mod error_adjusted;
+mod hdr_wire;
+mod headline;
 pub mod histogram;
+pub mod hodges_lehmann;
+mod json_position;
+mod judge;
+pub mod ledger;
+mod measure;
+mod order_effect;
+pub mod order_statistics;
+mod pairing;
+pub mod policy;
 pub mod record;
+pub mod signflip;
+pub mod store;
+pub mod summary;
+#[cfg(any(test, feature = "synthetic"))]
+pub mod synthetic;
+mod unpaired;
+pub mod validate;
+mod wording;

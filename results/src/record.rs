@@ -1,7 +1,8 @@
 //! The record: everything that one measurement saw, in one JSON document.
 //!
 //! It holds what was observed and nothing that was concluded, so that an old
-//! record can be judged again by newer statistics. Integers carry their unit
+//! record can be judged again by newer statistics. Unknown fields are refused by
+//! [`crate::store`], which knows the format's version. Integers carry their unit
 //! in the name; histograms are [`LatencyHistogram`]s (microseconds).
 
 use std::collections::BTreeMap;
@@ -19,7 +20,6 @@ pub const SCHEMA_MINOR: u32 = 0;
 
 /// One measurement: one version (`run`) or two interleaved ones (`ab`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RunRecord {
     /// Name and version of this format.
     pub schema: Schema,
@@ -49,7 +49,6 @@ pub struct RunRecord {
 
 /// Name and version of a file format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Schema {
     /// Always [`SCHEMA_NAME`].
     pub name: String,
@@ -61,7 +60,6 @@ pub struct Schema {
 
 /// The tool that measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Harness {
     /// Version of the tool.
     pub version: String,
@@ -71,7 +69,6 @@ pub struct Harness {
 
 /// The machine: hard and soft keys of comparability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Machine {
     /// `arch/cores/memory/os-kernel`, for example `x86_64/2c/24g/linux-6.18`.
     pub class: String,
@@ -93,7 +90,6 @@ pub struct Machine {
 
 /// Which scenario ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ScenarioIdentity {
     /// Name of the scenario.
     pub name: String,
@@ -105,7 +101,6 @@ pub struct ScenarioIdentity {
 
 /// One request of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct EndpointIdentity {
     /// Its name in the scenario, the key of [`Block::endpoints`].
     pub name: String,
@@ -119,7 +114,6 @@ pub struct EndpointIdentity {
 
 /// The load model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Load {
     /// `closed` (users wait for their answer) or `open` (arrivals do not).
     pub model: String,
@@ -145,7 +139,6 @@ pub struct Load {
 
 /// A step of a migration plan, as far as a reader of the report needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StepIdentity {
     /// For example `2a`.
     pub id: String,
@@ -165,7 +158,6 @@ pub struct StepIdentity {
 
 /// What one arm ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Arm {
     /// The command that started it, if it was started here.
     pub command: Option<String>,
@@ -177,7 +169,6 @@ pub struct Arm {
 
 /// One arm, one process start, one level, one stretch of load: the sampling unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Block {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
@@ -261,19 +252,19 @@ pub enum LocalFault {
 
 /// What was measured on one endpoint in one block.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct EndpointSamples {
     /// Checked, successful answers.
     pub completed: u64,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// end − intended, successes only.
+    /// end − intended, successes only: as many as [`Self::completed`].
     pub response: LatencyHistogram,
     /// end − first byte written, successes only.
     pub service: LatencyHistogram,
     /// acquired − intended, successes only.
     pub queue: LatencyHistogram,
-    /// Time spent before failing; timeouts are bounds at their timeout.
+    /// Time spent before failing, as many as [`Self::errors`] counts; timeouts are
+    /// bounds at their timeout.
     pub failed: LatencyHistogram,
     /// Age of requests in flight when the block was stopped: censored, not dropped.
     pub in_flight: LatencyHistogram,
@@ -287,7 +278,6 @@ pub struct EndpointSamples {
 
 /// One second of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Second {
     /// Since the block's start.
     pub second: u32,
@@ -309,7 +299,6 @@ pub struct Second {
 
 /// Differences of the service's monitor between the edges of a block.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MonitorDelta {
     /// `counters` or `full-split`: how blocked time was charged.
     pub mode: String,
@@ -325,7 +314,6 @@ pub struct MonitorDelta {
 
 /// What one endpoint did to the loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MonitorEndpoint {
     /// Requests that reached the service.
     pub requests: u64,
@@ -351,7 +339,6 @@ pub struct MonitorEndpoint {
 
 /// Blocked time by class: the thread slept, or waited for a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct BlockedTime {
     /// Polls in which the thread gave up its core by itself.
     pub slept: u64,
@@ -361,7 +348,6 @@ pub struct BlockedTime {
 
 /// Threads of the service's process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ThreadCount {
     /// Workers of the runtime.
     pub workers: u64,
@@ -373,7 +359,6 @@ pub struct ThreadCount {
 
 /// What the kernel counted for the service's process group during a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ProcessUse {
     /// User and system time.
     pub cpu_us: u64,
@@ -385,7 +370,6 @@ pub struct ProcessUse {
 
 /// Whether a block may be judged, and why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct BlockValidity {
     /// False when a fault of our own spoilt it.
     pub ok: bool,

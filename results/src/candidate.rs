@@ -1,0 +1,258 @@
+//! The cells of a comparison before any test: endpoint × level × metric, with
+//! the paired differences that a test may use, or why there are none.
+
+use crate::comparison::{Estimate, Metric, Outcome, Scale};
+use crate::design::pairs_min;
+use crate::measure::{Reading, Subject, estimate, reading};
+use crate::order_statistics::requests_needed;
+use crate::pairing::{Pair, Pairing};
+use crate::policy::Policy;
+use crate::record::{Block, EndpointIdentity, RunRecord};
+use crate::wording;
+
+/// Percentiles and counts of one endpoint.
+const OF_AN_ENDPOINT: [Metric; 8] = [
+    Metric::ResponseP50,
+    Metric::ResponseP95,
+    Metric::ResponseP99,
+    Metric::TtftP50,
+    Metric::TtftP95,
+    Metric::ErrorRate,
+    Metric::BlockedMsPer1000,
+    Metric::CpuUsPerRequest,
+];
+
+/// What only the process as a whole has. Its errors are those of its endpoints.
+const OF_THE_SERVICE: [Metric; 5] = [
+    Metric::BlockedMsPer1000,
+    Metric::Threads,
+    Metric::CpuUsPerRequest,
+    Metric::Throughput,
+    Metric::RssMib,
+];
+
+/// A cell to be.
+#[derive(Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) subject: Subject<'a>,
+    pub(crate) level: u32,
+    pub(crate) metric: Metric,
+    pub(crate) before: Estimate,
+    pub(crate) after: Estimate,
+    pub(crate) evidence: Evidence,
+    pub(crate) note: Option<String>,
+}
+
+/// What a candidate offers to a test.
+#[derive(Debug)]
+pub(crate) enum Evidence {
+    /// Differences of every pair.
+    Pairs(Differences),
+    /// Nothing to test, and what follows from that.
+    None(Outcome),
+}
+
+/// Paired differences; in all of them larger is worse.
+#[derive(Debug, Clone)]
+pub(crate) struct Differences {
+    /// On the metric's scale: logarithm of the ratio, or the difference.
+    pub(crate) worse: Vec<f64>,
+    /// In the metric's unit.
+    pub(crate) worse_absolute: Vec<f64>,
+    /// Least standard error of the mean of `worse`: what the metric can resolve.
+    pub(crate) standard_error_min: f64,
+    /// Mean of the values before, for turning a floor into a ratio.
+    pub(crate) before_mean: f64,
+}
+
+/// All candidates of a record, by level, endpoints in the scenario's order first.
+pub(crate) fn candidates<'a>(
+    record: &'a RunRecord,
+    pairing: &Pairing<'_>,
+    policy: &Policy,
+) -> Vec<Candidate<'a>> {
+    let mut candidates = Vec::new();
+    for (level, pairs) in &pairing.levels {
+        if pairs.is_empty() {
+            continue;
+        }
+        let endpoints = record
+            .scenario
+            .endpoints
+            .iter()
+            .flat_map(|endpoint| OF_AN_ENDPOINT.map(|metric| (Some(endpoint), metric)));
+        let service = OF_THE_SERVICE.map(|metric| (None, metric));
+        for (subject, metric) in endpoints.chain(service) {
+            candidates.extend(candidate(*level, pairs, subject, metric, policy));
+        }
+    }
+    candidates
+}
+
+fn candidate<'a>(
+    level: u32,
+    pairs: &[Pair<'_>],
+    subject: Subject<'a>,
+    metric: Metric,
+    policy: &Policy,
+) -> Option<Candidate<'a>> {
+    let read = |block: &Block| reading(block, subject, metric);
+    let before: Vec<Option<Reading>> = pairs.iter().map(|pair| read(pair.before)).collect();
+    let after: Vec<Option<Reading>> = pairs.iter().map(|pair| read(pair.after)).collect();
+    let nothing = before.iter().chain(&after).all(Option::is_none);
+    if nothing && may_be_absent(subject, metric) {
+        return None;
+    }
+    let (evidence, note) = evidence(metric, &before, &after, policy);
+    let before_blocks: Vec<&Block> = pairs.iter().map(|pair| pair.before).collect();
+    let after_blocks: Vec<&Block> = pairs.iter().map(|pair| pair.after).collect();
+    Some(Candidate {
+        subject,
+        level,
+        metric,
+        before: estimate(&before_blocks, subject, metric),
+        after: estimate(&after_blocks, subject, metric),
+        evidence,
+        note,
+    })
+}
+
+/// Metrics that only some services have: no cell says that a service is no stream.
+fn may_be_absent(subject: Subject<'_>, metric: Metric) -> bool {
+    let optional = [
+        Metric::TtftP50,
+        Metric::TtftP95,
+        Metric::BlockedMsPer1000,
+        Metric::CpuUsPerRequest,
+    ];
+    subject.is_some() && optional.contains(&metric)
+}
+
+fn evidence(
+    metric: Metric,
+    before: &[Option<Reading>],
+    after: &[Option<Reading>],
+    policy: &Policy,
+) -> (Evidence, Option<String>) {
+    let complete: Vec<(Reading, Reading)> = before
+        .iter()
+        .zip(after)
+        .filter_map(|(before, after)| Some(((*before)?, (*after)?)))
+        .collect();
+    if complete.len() < before.len() || complete.is_empty() {
+        let lacks = |arm: &[Option<Reading>]| arm.iter().any(Option::is_none);
+        let arm = match (lacks(before), lacks(after)) {
+            (true, false) => "the before arm",
+            (false, true) => "the after arm",
+            _ => "either arm",
+        };
+        let note = format!("Not measured in every block of {arm}.");
+        return (Evidence::None(Outcome::NotMeasured), Some(note));
+    }
+    if let Some((outcome, note)) = obstacle(metric, &complete, pairs_min(policy.alpha)) {
+        return (Evidence::None(outcome), Some(note));
+    }
+    let bound = complete
+        .iter()
+        .any(|(before, after)| before.at_least || after.at_least);
+    let note = bound.then(|| {
+        "Failures reach into this percentile; they count as having taken the endpoint's timeout."
+            .to_owned()
+    });
+    (Evidence::Pairs(Differences::of(metric, &complete)), note)
+}
+
+/// Why complete pairs can't be tested all the same, and what follows.
+fn obstacle(
+    metric: Metric,
+    pairs: &[(Reading, Reading)],
+    pairs_needed: u32,
+) -> Option<(Outcome, String)> {
+    if let Some(q) = metric.quantile() {
+        let needed = requests_needed(q);
+        let fewest = pairs.iter().map(|(before, after)| before.n.min(after.n));
+        let fewest = fewest.min().unwrap_or(0);
+        if fewest < needed {
+            let outcome = Outcome::Insufficient {
+                requests_needed: needed,
+            };
+            let note = format!(
+                "Insufficient data: {} requests per block, judged from {}.",
+                wording::count(fewest),
+                wording::count(needed)
+            );
+            return Some((outcome, note));
+        }
+        if pairs
+            .iter()
+            .any(|(before, after)| before.at_least && after.at_least)
+        {
+            let note = "Failures reach into this percentile in both arms, so there is nothing to \
+                        compare.";
+            let outcome = Outcome::Inconclusive { pairs_needed: None };
+            return Some((outcome, note.to_owned()));
+        }
+    }
+    ((pairs.len() as u64) < u64::from(pairs_needed)).then(|| {
+        let note = format!(
+            "{} can't show a difference; it takes {pairs_needed}.",
+            wording::plural(pairs.len() as u64, "pair")
+        );
+        let outcome = Outcome::Inconclusive {
+            pairs_needed: Some(pairs_needed),
+        };
+        (outcome, note)
+    })
+}
+
+impl Differences {
+    fn of(metric: Metric, pairs: &[(Reading, Reading)]) -> Self {
+        let sign = if metric.larger_is_better() { -1.0 } else { 1.0 };
+        let resolution = metric.resolution();
+        let count = pairs.len() as f64;
+        let before_mean = pairs.iter().map(|(before, _)| before.value).sum::<f64>() / count;
+        let worse_absolute: Vec<f64> = pairs
+            .iter()
+            .map(|(before, after)| sign * (after.value - before.value))
+            .collect();
+        let (worse, standard_error_min) = match metric.scale() {
+            Scale::Ratio => {
+                let log = |reading: Reading| reading.value.max(resolution).ln();
+                let worse = pairs
+                    .iter()
+                    .map(|(before, after)| sign * (log(*after) - log(*before)))
+                    .collect();
+                // Histograms keep three digits.
+                let relative = (resolution / before_mean.max(resolution)).max(0.001);
+                (worse, relative / count.sqrt())
+            }
+            Scale::Difference => {
+                let fewest = pairs
+                    .iter()
+                    .map(|(before, after)| before.n.min(after.n))
+                    .min();
+                let one_request = 100.0 / fewest.unwrap_or(1).max(1) as f64;
+                (worse_absolute.clone(), one_request / count)
+            }
+        };
+        Self {
+            worse,
+            worse_absolute,
+            standard_error_min,
+            before_mean,
+        }
+    }
+}
+
+/// Name of a cell within a sentence: `GET usage p95`, `threads`.
+pub(crate) fn cell_name(endpoint: Option<&str>, metric: Metric) -> String {
+    match endpoint {
+        Some(endpoint) => format!("{endpoint} {}", wording::metric(metric)),
+        None => wording::metric(metric).to_owned(),
+    }
+}
+
+/// The name of an endpoint, where there is one.
+pub(crate) fn subject_name(subject: Option<&EndpointIdentity>) -> Option<String> {
+    subject.map(|endpoint| endpoint.name.clone())
+}

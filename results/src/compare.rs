@@ -1,0 +1,243 @@
+//! The comparison of two versions: a value, which reports render and exit codes
+//! follow.
+
+use std::collections::BTreeSet;
+
+use crate::candidate::candidates;
+use crate::comparison::{Cell, Comparison, Decision, Outcome, Scale, Validity, Verdict};
+use crate::criteria::criteria;
+use crate::design::{blind_spots, pairs_min};
+use crate::headline::Findings;
+use crate::judge::judge;
+use crate::order_effect::{OrderEffect, order_effect};
+use crate::pairing::Pairing;
+use crate::policy::Policy;
+use crate::record::{Block, RunRecord};
+use crate::signflip::SignFlips;
+pub use crate::unpaired::compare_unpaired;
+use crate::validate::total;
+
+/// Why two versions can't be compared at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// A record of one version was given where two are needed.
+    #[error(
+        "record {label:?} has one version only; compare it with a second record, or measure both \
+         in one session with `unstall ab`"
+    )]
+    OneArm {
+        /// The record's label.
+        label: String,
+    },
+    /// A record that is a comparison already was given as one side of another.
+    #[error(
+        "record {label:?} holds two versions already; compare it alone: `unstall compare` with this one record"
+    )]
+    TwoArms {
+        /// The record's label.
+        label: String,
+    },
+    /// The two records measured different things.
+    #[error("the records are not comparable: {}. Measure both with the same scenario and load, or in one session with `unstall ab`", differences.join("; "))]
+    NotComparable {
+        /// Each hard key that differs, with both values.
+        differences: Vec<String>,
+    },
+}
+
+/// Compares the two arms of one record, pair by pair.
+///
+/// Overall, over the judged cells: invalid, else regression, else inconclusive,
+/// else pass. A record without a complete pair is inconclusive, not an error.
+///
+/// # Errors
+/// [`CompareError::OneArm`] for a record of one version.
+pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, CompareError> {
+    if !["before", "after"]
+        .iter()
+        .all(|arm| record.arms.contains_key(*arm))
+    {
+        return Err(CompareError::OneArm {
+            label: record.label.clone(),
+        });
+    }
+    let mut pairing = Pairing::of(record, policy);
+    match order_effect(record, &pairing, policy) {
+        OrderEffect::None => {}
+        OrderEffect::Small(text) => pairing.warnings.push(text),
+        OrderEffect::Spoils(text) => pairing.faults.push(text),
+    }
+    let flips = SignFlips::new(pairing.pairs, record.load.seed);
+    let cells = judge(candidates(record, &pairing, policy), &flips, policy);
+    let pairs = pairing.levels.values().flatten();
+    let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
+    let sides = Sides { before, after };
+    let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
+    let validity = Validity {
+        faults: pairing.faults,
+        warnings: pairing.warnings,
+    };
+    Ok(conclude(
+        record, policy, cells, validity, pairs, true, &sides,
+    ))
+}
+
+/// The blocks of both versions that were used.
+pub(crate) struct Sides<'a> {
+    pub(crate) before: Vec<&'a Block>,
+    pub(crate) after: Vec<&'a Block>,
+}
+
+impl Sides<'_> {
+    fn failures(&self) -> (u64, u64) {
+        let of = |blocks: &[&Block]| blocks.iter().map(|block| total(&block.errors)).sum();
+        (of(&self.before), of(&self.after))
+    }
+
+    fn successes(&self) -> (u64, u64) {
+        let of = |blocks: &[&Block]| blocks.iter().map(|block| block.completed).sum();
+        (of(&self.before), of(&self.after))
+    }
+}
+
+/// Verdict and sentences from judged cells.
+pub(crate) fn conclude(
+    record: &RunRecord,
+    policy: &Policy,
+    cells: Vec<Cell>,
+    validity: Validity,
+    pairs: u32,
+    paired: bool,
+    sides: &Sides<'_>,
+) -> Comparison {
+    let needed = pairs_min(policy.alpha);
+    let enough = if paired {
+        pairs >= needed
+    } else {
+        policy.judge_unpaired
+    };
+    let nothing = sides.successes() == (0, 0);
+    let verdict = verdict(&cells, &validity, enough && !nothing);
+    let worst_cell = worst_cell(&cells, policy);
+    let findings = Findings {
+        verdict,
+        cells: &cells,
+        worst: worst_cell.map(|index| &cells[index]),
+        step: record.step.as_ref(),
+        faults: &validity.faults,
+        failures: sides.failures(),
+        successes: sides.successes(),
+        pairs,
+        pairs_min: needed,
+        paired,
+        policy,
+        minutes_per_pair: minutes_per_pair(record),
+    };
+    let unusable = match verdict {
+        Verdict::Invalid => Some("the measurement is invalid"),
+        _ if paired && !enough => Some("too few pairs"),
+        _ if !enough => Some("different sessions"),
+        _ if nothing => Some("nothing succeeded"),
+        _ => None,
+    };
+    Comparison {
+        label: record.label.clone(),
+        scenario: record.scenario.name.clone(),
+        step: record.step.clone(),
+        verdict,
+        decision: match verdict {
+            Verdict::Pass => Decision::Keep,
+            Verdict::Regression => Decision::Revert,
+            Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
+        },
+        headline: findings.headline(),
+        next_action: findings.next_action(),
+        reasons: findings.reasons(),
+        blind_spots: blind_spots(
+            record.load.requests_per_endpoint,
+            paired.then_some(pairs),
+            policy.alpha,
+        ),
+        pairs,
+        alpha: policy.alpha,
+        paired,
+        criteria: record
+            .step
+            .as_ref()
+            .map(|step| criteria(step, &cells, unusable))
+            .unwrap_or_default(),
+        validity,
+        worst_cell,
+        cells,
+    }
+}
+
+/// invalid > regression > inconclusive > pass.
+fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool) -> Verdict {
+    if !validity.faults.is_empty() {
+        return Verdict::Invalid;
+    }
+    if !may_judge {
+        return Verdict::Inconclusive;
+    }
+    let judged = || cells.iter().filter(|cell| cell.judged);
+    if judged().any(|cell| cell.outcome == Outcome::Regression) {
+        return Verdict::Regression;
+    }
+    let settled =
+        judged().all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
+    if judged().next().is_some() && settled {
+        Verdict::Pass
+    } else {
+        Verdict::Inconclusive
+    }
+}
+
+/// The judged cell that is worst: by what follows from it, then by how close its
+/// upper bound comes to the harm limit.
+fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
+    let rank = |cell: &Cell| {
+        let outcome = match cell.outcome {
+            Outcome::Regression => 3,
+            Outcome::Inconclusive { .. } => 2,
+            Outcome::WithinLimit => 1,
+            Outcome::Improvement | Outcome::Insufficient { .. } | Outcome::NotMeasured => 0,
+        };
+        let limit = policy.margin(cell.metric).harm;
+        let used = cell
+            .change
+            .as_ref()
+            .map_or(0.0, |change| match change.scale {
+                Scale::Ratio if cell.metric.larger_is_better() => {
+                    -change.lower_bound.ln() / limit.ln_1p()
+                }
+                Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
+                Scale::Difference => change.upper_bound / limit,
+            });
+        (outcome, used)
+    };
+    let judged = cells.iter().enumerate().filter(|(_, cell)| cell.judged);
+    judged
+        .max_by(|(_, one), (_, other)| {
+            let ((outcome, used), (other_outcome, other_used)) = (rank(one), rank(other));
+            outcome
+                .cmp(&other_outcome)
+                .then(used.total_cmp(&other_used))
+        })
+        .map(|(index, _)| index)
+}
+
+/// From the first block's start to the last one's end, over the pairs begun.
+fn minutes_per_pair(record: &RunRecord) -> Option<f64> {
+    let start_ns = record
+        .blocks
+        .iter()
+        .map(|block| block.started_mono_ns)
+        .min()?;
+    let ends = record
+        .blocks
+        .iter()
+        .map(|block| block.started_mono_ns.saturating_add(block.wall_ns));
+    let pairs: BTreeSet<u32> = record.blocks.iter().map(|block| block.pair).collect();
+    Some((ends.max()? - start_ns) as f64 / 60e9 / pairs.len() as f64)
+}

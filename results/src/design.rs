@@ -1,0 +1,317 @@
+//! The design of a comparison: how many pairs, in which order, and what it
+//! could not see.
+//!
+//! A pair is one block of each arm at every level. Which arm comes first is
+//! random but balanced: a fixed order turns the machine's drift into a
+//! difference, an alternating one turns any rhythm of it into one.
+
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::order_statistics::requests_needed;
+
+/// One of the two versions that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ArmName {
+    /// The version before the change.
+    Before,
+    /// The version after it.
+    After,
+}
+
+impl ArmName {
+    /// Its key in [`crate::record::RunRecord::arms`].
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+/// A block that is to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedBlock {
+    /// From 0.
+    pub pair: u32,
+    /// 0 or 1: first or second of its pair at its level.
+    pub position: u32,
+    /// What runs.
+    pub arm: ArmName,
+    /// Concurrency.
+    pub level: u32,
+}
+
+/// Why a design can't work.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DesignError {
+    /// No difference, however large, could be significant.
+    #[error(
+        "{pairs} pairs can never show a difference at α = {alpha}: with {pairs} pairs the smallest \
+         possible p is {smallest_p:.3}; use --pairs {needed} or more"
+    )]
+    TooFewPairs {
+        /// Pairs asked for.
+        pairs: u32,
+        /// Significance level.
+        alpha: f64,
+        /// 2⁻ᴾ.
+        smallest_p: f64,
+        /// Fewest pairs that can work.
+        needed: u32,
+    },
+    /// α is not a probability that a test could use.
+    #[error("α = {alpha} is not between 0 and 0.5; use 0.05")]
+    Alpha {
+        /// What was given.
+        alpha: f64,
+    },
+    /// Nothing to drive.
+    #[error("no concurrency level given; use for example -c 20")]
+    NoLevels,
+    /// A level without users, or given twice.
+    #[error("concurrency level {level} {problem}; give each level once, from 1")]
+    Level {
+        /// The level.
+        level: u32,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Nothing to measure.
+    #[error("0 requests per endpoint; use --requests 400 or more")]
+    NoRequests,
+}
+
+/// How a comparison is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    pairs: u32,
+    levels: Vec<u32>,
+    alpha: f64,
+    seed: u64,
+    requests: u64,
+}
+
+/// Fewest pairs with which a difference can be significant: 2⁻ᴾ ≤ α, 5 at .05
+/// and 7 at .01.
+pub fn pairs_min(alpha: f64) -> u32 {
+    // α is above 0 in every design, so this ends at 1 074 at most.
+    (1..1_075)
+        .find(|pairs| 0.5f64.powi(*pairs) <= alpha * (1.0 + 1e-12))
+        .map_or(1_075, |pairs| pairs as u32)
+}
+
+impl Design {
+    /// A design with `requests` measured requests per endpoint and block.
+    ///
+    /// # Errors
+    /// [`DesignError`] when it could not show anything.
+    pub fn new(
+        pairs: u32,
+        levels: Vec<u32>,
+        alpha: f64,
+        seed: u64,
+        requests: u64,
+    ) -> Result<Self, DesignError> {
+        if !(alpha > 0.0 && alpha <= 0.5) {
+            return Err(DesignError::Alpha { alpha });
+        }
+        let needed = pairs_min(alpha);
+        if pairs < needed {
+            return Err(DesignError::TooFewPairs {
+                pairs,
+                alpha,
+                smallest_p: 0.5f64.powi(pairs as i32),
+                needed,
+            });
+        }
+        if levels.is_empty() {
+            return Err(DesignError::NoLevels);
+        }
+        for (index, level) in levels.iter().enumerate() {
+            let problem = match *level {
+                0 => "has no users",
+                _ if levels[..index].contains(level) => "is given twice",
+                _ => continue,
+            };
+            return Err(DesignError::Level {
+                level: *level,
+                problem,
+            });
+        }
+        if requests == 0 {
+            return Err(DesignError::NoRequests);
+        }
+        Ok(Self {
+            pairs,
+            levels,
+            alpha,
+            seed,
+            requests,
+        })
+    }
+
+    /// Pairs of blocks at each level.
+    pub fn pairs(&self) -> u32 {
+        self.pairs
+    }
+
+    /// Concurrency levels.
+    pub fn levels(&self) -> &[u32] {
+        &self.levels
+    }
+
+    /// The blocks in the order in which they run; the same for the same seed.
+    ///
+    /// Half of the pairs (±1) begin with each arm. Within a pair the levels come
+    /// in random order, each with its two blocks next to each other, and all
+    /// levels of a pair begin with the same arm: the test flips whole pairs.
+    pub fn schedule(&self) -> Vec<PlannedBlock> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let first_arms = first_arms(self.pairs, &mut rng);
+        let mut levels = self.levels.clone();
+        let mut blocks = Vec::with_capacity(first_arms.len() * levels.len() * 2);
+        for (pair, first) in (0..).zip(first_arms) {
+            levels.shuffle(&mut rng);
+            let second = match first {
+                ArmName::Before => ArmName::After,
+                ArmName::After => ArmName::Before,
+            };
+            for level in &levels {
+                for (position, arm) in [(0, first), (1, second)] {
+                    blocks.push(PlannedBlock {
+                        pair,
+                        position,
+                        arm,
+                        level: *level,
+                    });
+                }
+            }
+        }
+        blocks
+    }
+
+    /// What this design can't see, one sentence each, plain text.
+    pub fn blind_spots(&self) -> Vec<String> {
+        blind_spots(self.requests, Some(self.pairs), self.alpha)
+    }
+}
+
+/// Which arm begins each pair: half of them (±1) each, in random order.
+pub(crate) fn first_arms(pairs: u32, rng: &mut ChaCha8Rng) -> Vec<ArmName> {
+    let odd_one = u32::from(rng.random::<bool>());
+    let mut arms: Vec<ArmName> = (0..pairs)
+        .map(|pair| match (pair + odd_one) % 2 {
+            0 => ArmName::Before,
+            _ => ArmName::After,
+        })
+        .collect();
+    arms.shuffle(rng);
+    arms
+}
+
+/// The percentiles that `requests` per endpoint and block do not suffice for,
+/// and what few pairs mean.
+pub(crate) fn blind_spots(requests: u64, pairs: Option<u32>, alpha: f64) -> Vec<String> {
+    let mut spots = Vec::new();
+    for (name, q) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+        let needed = requests_needed(q);
+        if requests < needed {
+            spots.push(format!(
+                "{name} is not judged: it takes {} requests per endpoint and block, there are {}.",
+                crate::wording::count(needed),
+                crate::wording::count(requests)
+            ));
+        }
+    }
+    let needed = pairs_min(alpha);
+    if let Some(pairs) = pairs.filter(|pairs| (needed..needed + 5).contains(pairs)) {
+        spots.push(format!(
+            "With {pairs} pairs only a worsening that shows in nearly every pair is found; \
+             a small or irregular one takes more pairs."
+        ));
+    }
+    spots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn design(pairs: u32, seed: u64, levels: &[u32]) -> Design {
+        Design::new(pairs, levels.to_vec(), 0.05, seed, 400).unwrap()
+    }
+
+    #[test]
+    fn designs_that_can_never_fire_are_refused() {
+        assert_eq!(pairs_min(0.05), 5);
+        assert_eq!(pairs_min(0.01), 7);
+        assert_eq!(pairs_min(0.5), 1);
+        let refused = |pairs, levels: &[u32], alpha, requests| {
+            Design::new(pairs, levels.to_vec(), alpha, 1, requests)
+                .unwrap_err()
+                .to_string()
+        };
+        insta::assert_snapshot!(
+            [
+                refused(4, &[20], 0.05, 400),
+                refused(6, &[20], 0.01, 400),
+                refused(10, &[], 0.05, 400),
+                refused(10, &[20, 0], 0.05, 400),
+                refused(10, &[20, 10, 20], 0.05, 400),
+                refused(10, &[20], f64::NAN, 400),
+                refused(10, &[20], 0.05, 0),
+            ]
+            .join("\n")
+        );
+    }
+
+    #[test]
+    fn blind_spots_name_what_it_takes() {
+        let quick = Design::new(7, vec![20], 0.05, 1, 200).unwrap();
+        insta::assert_snapshot!(quick.blind_spots().join("\n"));
+        let full = Design::new(10, vec![20], 0.05, 1, 2_000).unwrap();
+        assert_eq!(full.blind_spots(), Vec::<String>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn schedules_are_complete_balanced_and_repeatable(
+            pairs in 5..40u32,
+            seed in any::<u64>(),
+            levels in prop::sample::subsequence(vec![1u32, 10, 20, 50], 1..4),
+        ) {
+            let plan = design(pairs, seed, &levels);
+            let blocks = plan.schedule();
+            prop_assert_eq!(&blocks, &plan.schedule());
+            prop_assert_eq!(blocks.len(), pairs as usize * levels.len() * 2);
+            let mut first: BTreeMap<u32, Vec<ArmName>> = BTreeMap::new();
+            for two in blocks.chunks(2) {
+                prop_assert_eq!((two[0].pair, two[0].level), (two[1].pair, two[1].level));
+                prop_assert_eq!((two[0].position, two[1].position), (0, 1));
+                prop_assert_ne!(two[0].arm, two[1].arm);
+                first.entry(two[0].pair).or_default().push(two[0].arm);
+            }
+            prop_assert!(first.values().all(|arms| arms.iter().all(|arm| *arm == arms[0])));
+            let before = first.values().filter(|arms| arms[0] == ArmName::Before).count() as i64;
+            prop_assert!((2 * before - i64::from(pairs)).abs() <= 1);
+            for level in levels {
+                let count = blocks.iter().filter(|block| block.level == level).count();
+                prop_assert_eq!(count, pairs as usize * 2);
+            }
+        }
+    }
+
+    #[test]
+    fn each_pair_begins_with_either_arm_equally_often() {
+        for pair in 0..5 {
+            let before = (0..400u64)
+                .filter(|seed| design(5, *seed, &[20]).schedule()[pair * 2].arm == ArmName::Before)
+                .count();
+            assert!((150..250).contains(&before), "pair {pair}: {before} of 400");
+        }
+    }
+}

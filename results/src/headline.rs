@@ -1,0 +1,337 @@
+//! The sentence that a reader takes away, and the sentences below it.
+
+use crate::candidate::cell_name;
+use crate::comparison::{Cell, Change, Family, Metric, Outcome, Scale, Verdict};
+use crate::criteria::{phrase, values};
+use crate::policy::Policy;
+use crate::record::StepIdentity;
+use crate::wording;
+
+/// At most this many cells are named one by one.
+const CELLS_NAMED_MAX: usize = 5;
+
+/// What the sentences are about.
+pub(crate) struct Findings<'a> {
+    pub(crate) verdict: Verdict,
+    pub(crate) cells: &'a [Cell],
+    pub(crate) worst: Option<&'a Cell>,
+    pub(crate) step: Option<&'a StepIdentity>,
+    pub(crate) faults: &'a [String],
+    /// Failed requests before and after.
+    pub(crate) failures: (u64, u64),
+    /// Successful requests before and after.
+    pub(crate) successes: (u64, u64),
+    pub(crate) pairs: u32,
+    pub(crate) pairs_min: u32,
+    pub(crate) paired: bool,
+    pub(crate) policy: &'a Policy,
+    /// How long one pair took.
+    pub(crate) minutes_per_pair: Option<f64>,
+}
+
+impl Findings<'_> {
+    /// One sentence in milliseconds.
+    pub(crate) fn headline(&self) -> String {
+        if self.verdict == Verdict::Invalid {
+            let first = self.faults.first().map_or("", String::as_str);
+            let (what, _) = first.split_once(';').unwrap_or((first, ""));
+            return format!("Not usable: {what}");
+        }
+        if self.paired && self.pairs == 0 {
+            return "No pair of blocks was completed, so there is nothing to compare".to_owned();
+        }
+        if self.successes == (0, 0) {
+            return "Nothing succeeded in either arm, so there is nothing to compare".to_owned();
+        }
+        let mut parts = Vec::new();
+        let lead = self.lead();
+        if let Some(cell) = lead {
+            parts.push(format!("{}{}{}", phrase(cell), self.at(cell), claim(cell)));
+            parts.extend(
+                self.companion(cell, Metric::BlockedMsPer1000)
+                    .map(|blocked| format!("blocked {}", values(blocked))),
+            );
+        }
+        parts.push(format!(
+            "errors {} → {}",
+            wording::count(self.failures.0),
+            wording::count(self.failures.1)
+        ));
+        let threads = self.cells.iter().find(|cell| {
+            let changed = matches!(cell.outcome, Outcome::Regression | Outcome::Improvement);
+            cell.metric == Metric::Threads && changed
+        });
+        parts.extend(threads.map(phrase));
+        let level = lead.map(|cell| cell.level);
+        let cpu = self.cells.iter().find(|cell| {
+            cell.metric == Metric::CpuUsPerRequest
+                && cell.endpoint.is_none()
+                && level.is_none_or(|level| cell.level == level)
+        });
+        if let Some(change) = cpu.and_then(|cell| cell.change.as_ref()) {
+            parts.push(format!(
+                "CPU per request {}",
+                wording::change_of_ratio(change.estimate)
+            ));
+        }
+        parts.join("; ")
+    }
+
+    /// The latency cell that says most: a regression first, else the largest
+    /// change on the step's own endpoints, p95 before others.
+    fn lead(&self) -> Option<&Cell> {
+        let latency = || {
+            self.cells.iter().filter(|cell| {
+                cell.family == Family::Latency
+                    && cell.before.value.is_some()
+                    && cell.after.value.is_some()
+            })
+        };
+        let worst = self
+            .worst
+            .filter(|cell| cell.outcome == Outcome::Regression);
+        if let Some(worst) = worst.filter(|cell| cell.family == Family::Latency) {
+            return latency().find(|cell| std::ptr::eq(*cell, worst));
+        }
+        let about = |cell: &Cell| {
+            worst.is_some_and(|worst| cell.endpoint == worst.endpoint && cell.level == worst.level)
+        };
+        let own = |cell: &Cell| match (self.step, &cell.endpoint) {
+            (Some(step), Some(endpoint)) => step.endpoints.contains(endpoint),
+            _ => false,
+        };
+        latency().max_by(|one, other| {
+            let rank = |cell: &Cell| {
+                let estimated = cell.change.is_some();
+                let settled = matches!(cell.outcome, Outcome::Improvement);
+                let metric = match cell.metric {
+                    Metric::ResponseP95 => 2,
+                    Metric::ResponseP50 => 1,
+                    _ => 0,
+                };
+                (about(cell), own(cell), estimated, metric, settled)
+            };
+            rank(one)
+                .cmp(&rank(other))
+                .then_with(|| size(one).total_cmp(&size(other)))
+        })
+    }
+
+    fn companion(&self, lead: &Cell, metric: Metric) -> Option<&Cell> {
+        let find = |endpoint: &Option<String>| {
+            self.cells.iter().find(|cell| {
+                cell.metric == metric && cell.level == lead.level && cell.endpoint == *endpoint
+            })
+        };
+        find(&lead.endpoint)
+            .or_else(|| find(&None))
+            .filter(|cell| cell.outcome != Outcome::NotMeasured)
+    }
+
+    /// The level, where there are several.
+    fn at(&self, cell: &Cell) -> String {
+        if self.cells.iter().any(|other| other.level != cell.level) {
+            format!(" at c = {}", cell.level)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Why the verdict is what it is, worst first.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        match self.verdict {
+            Verdict::Invalid => self.faults.to_vec(),
+            Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
+            Verdict::Inconclusive => self.why_inconclusive(),
+            Verdict::Pass => {
+                let judged = self.cells.iter().filter(|cell| cell.judged);
+                let (better, all) = judged.fold((0, 0), |(better, all), cell| {
+                    (
+                        better + u64::from(cell.outcome == Outcome::Improvement),
+                        all + 1,
+                    )
+                });
+                let improved = match better {
+                    0 => String::new(),
+                    _ => format!(", {} of them significantly better", wording::count(better)),
+                };
+                vec![format!(
+                    "All {} are within their harm limits{improved}.",
+                    wording::plural(all, "judged cell")
+                )]
+            }
+        }
+    }
+
+    fn why_inconclusive(&self) -> Vec<String> {
+        if !self.paired && !self.policy.judge_unpaired {
+            return vec![
+                "The records come from different sessions: whatever changed between them is in the \
+                 difference, so it is advisory."
+                    .to_owned(),
+            ];
+        }
+        if self.paired && self.pairs < self.pairs_min {
+            return vec![format!(
+                "{} complete, and fewer than {} can never show a difference.",
+                wording::plural(u64::from(self.pairs), "pair"),
+                self.pairs_min
+            )];
+        }
+        if self.successes == (0, 0) {
+            return vec![
+                "No request succeeded in either arm: check the target, the scenario and the \
+                         token first."
+                    .to_owned(),
+            ];
+        }
+        let named = self.named(|outcome| matches!(outcome, Outcome::Inconclusive { .. }));
+        if named.is_empty() {
+            return vec![
+                "No cell could be judged: each has too few requests or was not measured."
+                    .to_owned(),
+            ];
+        }
+        named
+    }
+
+    fn named(&self, wanted: fn(&Outcome) -> bool) -> Vec<String> {
+        let mut cells: Vec<&Cell> = self
+            .cells
+            .iter()
+            .filter(|cell| cell.judged && wanted(&cell.outcome))
+            .collect();
+        cells.sort_by(|one, other| size(other).total_cmp(&size(one)));
+        let rest = cells.len().saturating_sub(CELLS_NAMED_MAX);
+        let mut named: Vec<String> = cells
+            .iter()
+            .take(CELLS_NAMED_MAX)
+            .map(|cell| format!("{}{}{}.", phrase(cell), self.at(cell), self.evidence(cell)))
+            .collect();
+        if rest > 0 {
+            named.push(format!(
+                "And {} more.",
+                wording::plural(rest as u64, "cell")
+            ));
+        }
+        named
+    }
+
+    /// What stands behind a cell's outcome.
+    fn evidence(&self, cell: &Cell) -> String {
+        let Some(change) = &cell.change else {
+            return cell.note.as_ref().map_or_else(String::new, |note| {
+                format!(": {}", note.trim_end_matches('.'))
+            });
+        };
+        if cell.outcome == Outcome::Regression {
+            return match self.paired {
+                true => format!("{}, adjusted p = {:.3}", claim(cell), change.p_regression),
+                false => claim(cell),
+            };
+        }
+        let harm = self.policy.margin(cell.metric).harm;
+        let (possible, limit) = match change.scale {
+            Scale::Ratio if cell.metric.larger_is_better() => {
+                (change.lower_bound, 1.0 / (1.0 + harm))
+            }
+            Scale::Ratio => (change.upper_bound, 1.0 + harm),
+            Scale::Difference => (change.upper_bound, harm),
+        };
+        format!(
+            ": {} can't be excluded, the limit is {}",
+            in_words(change, possible),
+            in_words(change, limit)
+        )
+    }
+
+    /// What to do now, one sentence.
+    pub(crate) fn next_action(&self) -> String {
+        match self.verdict {
+            Verdict::Invalid => "Mend the fault named here and measure again.".to_owned(),
+            Verdict::Regression => {
+                let what = self.worst.map_or_else(
+                    || "the regression".to_owned(),
+                    |cell| cell_name(cell.endpoint.as_deref(), cell.metric),
+                );
+                match self.step {
+                    Some(step) => format!(
+                        "Hold back {} and find out why {what} got worse.",
+                        step.branch
+                    ),
+                    None => format!("Hold back the change and find out why {what} got worse."),
+                }
+            }
+            Verdict::Inconclusive => self.how_to_settle(),
+            Verdict::Pass => match self.step {
+                Some(step) => format!("Keep step {}: {} may be merged.", step.id, step.branch),
+                None => "Keep the change.".to_owned(),
+            },
+        }
+    }
+
+    fn how_to_settle(&self) -> String {
+        if self.successes == (0, 0) && self.pairs > 0 {
+            return "Make the scenario pass once by hand, then measure again.".to_owned();
+        }
+        if !self.paired {
+            return "Measure both versions in one session with `unstall ab`.".to_owned();
+        }
+        let needed = self
+            .cells
+            .iter()
+            .filter(|cell| cell.judged)
+            .filter_map(|cell| match cell.outcome {
+                Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
+                _ => None,
+            })
+            .try_fold(self.pairs_min, |most, pairs| {
+                pairs.map(|pairs| most.max(pairs))
+            });
+        match needed {
+            Some(pairs) if pairs > self.pairs => {
+                let time = self.minutes_per_pair.map_or_else(String::new, |minutes| {
+                    let total = (minutes * f64::from(pairs)).ceil().max(1.0);
+                    format!(", about {}", wording::plural(total as u64, "minute"))
+                });
+                format!("Measure again with --pairs {pairs}{time}.")
+            }
+            Some(_) => "Measure again with more requests per endpoint.".to_owned(),
+            None => "More pairs alone won't settle it: use more requests, a quieter machine, or a \
+                     wider limit in the policy."
+                .to_owned(),
+        }
+    }
+}
+
+/// How large a change is, worse or better, for choosing what to name.
+fn size(cell: &Cell) -> f64 {
+    cell.change
+        .as_ref()
+        .map_or(0.0, |change| match change.scale {
+            Scale::Ratio => change.estimate.max(f64::MIN_POSITIVE).ln().abs(),
+            Scale::Difference => change.estimate.abs(),
+        })
+}
+
+/// `, at least −83 %` where that is proven, else the interval.
+fn claim(cell: &Cell) -> String {
+    // A ratio to a timeout is no measurement.
+    let bound = cell.before.at_least || cell.after.at_least;
+    let Some(change) = cell.change.as_ref().filter(|_| !bound) else {
+        return String::new();
+    };
+    let show = |value: f64| in_words(change, value);
+    match cell.outcome {
+        Outcome::Improvement => format!(", at least {}", show(change.upper_bound)),
+        Outcome::Regression => format!(", at least {}", show(change.lower_bound)),
+        _ => format!(", {} to {}", show(change.low), show(change.high)),
+    }
+}
+
+fn in_words(change: &Change, value: f64) -> String {
+    match change.scale {
+        Scale::Ratio => wording::change_of_ratio(value),
+        Scale::Difference => wording::signed(value, " points"),
+    }
+}

@@ -1,0 +1,320 @@
+//! From blocks to numbers: what each metric is in one block, and over all blocks
+//! of an arm.
+
+use std::time::Duration;
+
+use crate::comparison::{Estimate, Metric};
+use crate::error_adjusted::{ErrorAdjusted, Quantile};
+use crate::histogram::LatencyHistogram;
+use crate::record::{Block, EndpointIdentity, EndpointSamples, MonitorEndpoint};
+use crate::validate::total;
+
+/// What is measured: one endpoint, or the whole service.
+pub(crate) type Subject<'a> = Option<&'a EndpointIdentity>;
+
+/// One metric in one block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reading {
+    /// In the metric's unit.
+    pub(crate) value: f64,
+    /// True when it is only a lower bound.
+    pub(crate) at_least: bool,
+    /// Requests behind it.
+    pub(crate) n: u64,
+}
+
+/// A metric of one block; `None` where it was not measured.
+pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Option<Reading> {
+    let exactly = |value: f64, n: u64| Reading {
+        value,
+        at_least: false,
+        n,
+    };
+    if let Some(q) = metric.quantile() {
+        let endpoint = subject?;
+        let samples = block.endpoints.get(&endpoint.name)?;
+        let times = Times::of([samples], metric)?.adjusted(endpoint);
+        let quantile = times.quantile(q)?;
+        return Some(Reading {
+            value: milliseconds(quantile),
+            at_least: quantile.is_bound(),
+            n: times.count(),
+        });
+    }
+    let requests = ended(block, subject)?;
+    let per_request = |us: u64, requests: u64| {
+        (requests > 0).then(|| exactly(us as f64 / requests as f64, requests))
+    };
+    match metric {
+        Metric::ErrorRate => {
+            let failed = failed(block, subject)?;
+            (requests > 0).then(|| exactly(100.0 * failed as f64 / requests as f64, requests))
+        }
+        Metric::BlockedMsPer1000 => {
+            let monitor = block.monitor.as_ref()?;
+            match subject {
+                Some(endpoint) => {
+                    let seen = monitor.endpoints.get(&endpoint.name)?;
+                    per_request(blocked_us(seen), seen.requests)
+                }
+                // What no endpoint could be charged with counts here, so that it counts somewhere.
+                None => {
+                    let us = monitor.endpoints.values().map(blocked_us);
+                    let us = us.fold(monitor.unattributed_blocked_us, u64::saturating_add);
+                    per_request(us, requests)
+                }
+            }
+        }
+        Metric::CpuUsPerRequest => match subject {
+            Some(endpoint) => {
+                let monitor = block.monitor.as_ref()?;
+                let seen = monitor.endpoints.get(&endpoint.name)?;
+                (monitor.mode == "full-split")
+                    .then(|| per_request(seen.cpu_us, seen.requests))
+                    .flatten()
+            }
+            None => per_request(block.process.as_ref()?.cpu_us, requests),
+        },
+        Metric::Threads => threads(block).map(|count| exactly(count as f64, 1)),
+        Metric::RssMib => {
+            let kib = block.process.as_ref()?.rss_kib_max;
+            Some(exactly(kib as f64 / 1_024.0, 1))
+        }
+        Metric::Throughput => {
+            let seconds = Duration::from_nanos(block.wall_ns).as_secs_f64();
+            (seconds > 0.0).then(|| exactly(block.completed as f64 / seconds, block.completed))
+        }
+        // Percentiles were dealt with above.
+        _ => None,
+    }
+}
+
+/// A metric over all blocks of an arm: percentiles and error rates of all
+/// requests together, the mean of the blocks for the rest.
+///
+/// The interval of a percentile or error rate takes requests as independent, which
+/// within a block they are not: it shows what the sample's size allows, and is no
+/// test. Tests use blocks.
+pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) -> Estimate {
+    let readings: Vec<Reading> = blocks
+        .iter()
+        .filter_map(|block| reading(block, subject, metric))
+        .collect();
+    let per_block: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    let n = readings.iter().map(|reading| reading.n).sum();
+    if readings.is_empty() {
+        return Estimate::default();
+    }
+    if let (Some(q), Some(endpoint)) = (metric.quantile(), subject) {
+        return percentile(blocks, endpoint, metric, q, per_block);
+    }
+    let mean = per_block.iter().sum::<f64>() / per_block.len() as f64;
+    let mut estimate = Estimate {
+        value: Some(mean),
+        n,
+        per_block,
+        ..Estimate::default()
+    };
+    if metric == Metric::ErrorRate {
+        let failures = blocks.iter().filter_map(|block| failed(block, subject));
+        let (rate, low, high) = wilson(failures.sum(), n);
+        estimate.value = Some(rate * 100.0);
+        estimate.low = Some(low * 100.0);
+        estimate.high = Some(high * 100.0);
+    }
+    estimate
+}
+
+fn percentile(
+    blocks: &[&Block],
+    endpoint: &EndpointIdentity,
+    metric: Metric,
+    q: f64,
+    per_block: Vec<f64>,
+) -> Estimate {
+    let samples = blocks
+        .iter()
+        .filter_map(|block| block.endpoints.get(&endpoint.name));
+    let Some(times) = Times::of(samples, metric).map(|times| times.adjusted(endpoint)) else {
+        return Estimate::default();
+    };
+    let quantile = times.quantile(q);
+    let interval = times.interval(q);
+    Estimate {
+        value: quantile.map(milliseconds),
+        low: interval.map(|(low, _)| milliseconds(low)),
+        // A bound has no upper end.
+        high: interval.and_then(|(_, high)| (!high.is_bound()).then(|| milliseconds(high))),
+        at_least: quantile.is_some_and(Quantile::is_bound),
+        n: times.count(),
+        per_block,
+    }
+}
+
+/// Times of the requests of one endpoint, with those that have none.
+#[derive(Default)]
+pub(crate) struct Times {
+    successes: LatencyHistogram,
+    in_flight: LatencyHistogram,
+    failed: u64,
+}
+
+impl Times {
+    /// The times that a percentile of this metric is taken from; `None` without
+    /// samples, or without streams for a first item's time.
+    pub(crate) fn of<'a>(
+        samples: impl IntoIterator<Item = &'a EndpointSamples>,
+        metric: Metric,
+    ) -> Option<Self> {
+        let mut times = Self::default();
+        let mut any = false;
+        for samples in samples {
+            any = true;
+            let failures = total(&samples.errors);
+            times.in_flight.merge(&samples.in_flight);
+            if matches!(metric, Metric::TtftP50 | Metric::TtftP95) {
+                let first_items = samples.ttft.as_ref()?;
+                times.successes.merge(first_items);
+                // A failed stream may have had its first item: it counts once.
+                let ended = samples.completed.saturating_add(failures);
+                times.failed += ended.saturating_sub(first_items.count());
+            } else {
+                times.successes.merge(&samples.response);
+                times.failed = times.failed.saturating_add(failures);
+            }
+        }
+        any.then_some(times)
+    }
+
+    /// The longest success.
+    pub(crate) fn longest_us(&self) -> Option<u64> {
+        self.successes.max_us()
+    }
+
+    /// Their error-adjusted distribution.
+    pub(crate) fn adjusted(&self, endpoint: &EndpointIdentity) -> ErrorAdjusted {
+        let timeout_us = endpoint.timeout_ms.saturating_mul(1_000);
+        ErrorAdjusted::new(&self.successes, &self.in_flight, self.failed, timeout_us)
+    }
+}
+
+fn milliseconds(quantile: Quantile) -> f64 {
+    quantile.us() as f64 / 1_000.0
+}
+
+fn blocked_us(endpoint: &MonitorEndpoint) -> u64 {
+    endpoint
+        .blocked_us
+        .slept
+        .saturating_add(endpoint.blocked_us.fault)
+}
+
+/// Requests that ended, well or badly.
+fn ended(block: &Block, subject: Subject<'_>) -> Option<u64> {
+    match subject {
+        Some(endpoint) => {
+            let samples = block.endpoints.get(&endpoint.name)?;
+            Some(samples.completed.saturating_add(total(&samples.errors)))
+        }
+        None => Some(block.completed.saturating_add(total(&block.errors))),
+    }
+}
+
+fn failed(block: &Block, subject: Subject<'_>) -> Option<u64> {
+    match subject {
+        Some(endpoint) => Some(total(&block.endpoints.get(&endpoint.name)?.errors)),
+        None => Some(total(&block.errors)),
+    }
+}
+
+/// The kernel's count of the whole group where the service was started here,
+/// else the monitor's own.
+fn threads(block: &Block) -> Option<u64> {
+    let kernel = block.process.as_ref().map(|process| process.threads_max);
+    kernel.or_else(|| {
+        let threads = block.monitor.as_ref()?.threads;
+        Some(threads.workers + threads.pool + threads.other)
+    })
+}
+
+/// A share with its 95 % score interval (Wilson, 1927), which holds near 0 too.
+fn wilson(successes: u64, n: u64) -> (f64, f64, f64) {
+    if n == 0 {
+        return (0.0, 0.0, 1.0);
+    }
+    let z2 = 1.959_964f64.powi(2);
+    let count = n as f64;
+    let share = successes as f64 / count;
+    let middle = share + z2 / (2.0 * count);
+    let reach = (z2 * (share * (1.0 - share) + z2 / (4.0 * count)) / count).sqrt();
+    let scale = 1.0 + z2 / count;
+    let low = if successes == 0 {
+        0.0
+    } else {
+        (middle - reach) / scale
+    };
+    (share, low.max(0.0), ((middle + reach) / scale).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ErrorKind;
+    use crate::synthetic::{EndpointSpec, record};
+
+    #[test]
+    fn wilson_matches_published_intervals() {
+        // Newcombe (1998), table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
+        for (successes, n, low, high) in [
+            (81, 263, 0.2553, 0.3662),
+            (15, 148, 0.0624, 0.1605),
+            (0, 20, 0.0, 0.1611),
+            (1, 29, 0.0061, 0.1718),
+        ] {
+            let (_, found_low, found_high) = wilson(successes, n);
+            assert!((found_low - low).abs() < 1e-4, "{found_low} {low}");
+            assert!((found_high - high).abs() < 1e-4, "{found_high} {high}");
+        }
+        assert_eq!(wilson(0, 0), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn blocked_time_is_per_request_and_counts_what_nobody_is_charged_with() {
+        let spec = EndpointSpec::new("GET a", 10.0);
+        let mut measured = record(1, 5, 100, &[spec]);
+        let endpoint = measured.scenario.endpoints[0].clone();
+        let block = &mut measured.blocks[0];
+        let monitor = block.monitor.as_mut().unwrap();
+        let seen = monitor.endpoints.get_mut("GET a").unwrap();
+        seen.blocked_us.slept = 20_000;
+        seen.blocked_us.fault = 2_000;
+        monitor.unattributed_blocked_us = 1_000;
+        let blocked = |subject| reading(block, subject, Metric::BlockedMsPer1000).map(|r| r.value);
+        assert_eq!(blocked(Some(&endpoint)), Some(220.0));
+        assert_eq!(blocked(None), Some(230.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_reading() {
+        let mut measured = record(1, 5, 100, &[EndpointSpec::new("GET a", 10.0)]);
+        let endpoint = measured.scenario.endpoints[0].clone();
+        let block = &mut measured.blocks[0];
+        block.monitor = None;
+        block.process = None;
+        block.endpoints.clear();
+        block.completed = 0;
+        block.wall_ns = 0;
+        for metric in Metric::ALL {
+            assert_eq!(reading(block, Some(&endpoint), metric), None, "{metric:?}");
+            assert_eq!(reading(block, None, metric), None, "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn failures_are_a_share_of_what_ended() {
+        let mut measured = record(1, 5, 100, &[EndpointSpec::new("GET a", 10.0)]);
+        let block = &mut measured.blocks[0];
+        block.errors.insert(ErrorKind::Timeout, 25);
+        assert_eq!(reading(block, None, Metric::ErrorRate).unwrap().value, 20.0);
+    }
+}

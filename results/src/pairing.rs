@@ -1,0 +1,286 @@
+//! Which blocks belong together, and which may not be used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::design::ArmName;
+use crate::policy::Policy;
+use crate::record::{Block, RunRecord, SCHEMA_MINOR};
+use crate::validate::total;
+use crate::wording;
+
+/// The two blocks of one pair at one level.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pair<'a> {
+    pub(crate) before: &'a Block,
+    pub(crate) after: &'a Block,
+}
+
+/// A record's blocks, paired.
+#[derive(Debug, Default)]
+pub(crate) struct Pairing<'a> {
+    /// Level → its pairs, the same pairs in the same order at each level.
+    pub(crate) levels: BTreeMap<u32, Vec<Pair<'a>>>,
+    /// How many pairs each level has.
+    pub(crate) pairs: usize,
+    /// Faults of our own, with what to do.
+    pub(crate) faults: Vec<String>,
+    /// What a reader must know and the verdict need not.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl<'a> Pairing<'a> {
+    /// Pairs the blocks of a record with two arms. A pair counts only if both
+    /// arms have a valid block at every level, since the test flips whole pairs.
+    pub(crate) fn of(record: &'a RunRecord, policy: &Policy) -> Self {
+        let mut pairing = Pairing::default();
+        let mut usable: BTreeMap<(u32, u32), [Option<&Block>; 2]> = BTreeMap::new();
+        let mut levels = BTreeSet::new();
+        let mut pairs = BTreeSet::new();
+        for block in &record.blocks {
+            levels.insert(block.level);
+            pairs.insert(block.pair);
+            if is_unfinished(record, block) {
+                continue;
+            }
+            let arm = usize::from(block.arm == ArmName::After.as_str());
+            if block.validity.ok {
+                usable.entry((block.pair, block.level)).or_default()[arm] = Some(block);
+            }
+        }
+        for block in &record.blocks {
+            let arm = usize::from(block.arm == ArmName::After.as_str());
+            let redone = usable
+                .get(&(block.pair, block.level))
+                .is_some_and(|arms| arms[arm].is_some());
+            if !block.validity.ok && !redone {
+                pairing.faults.push(invalid_block(block));
+            }
+        }
+        let complete: Vec<u32> = pairs
+            .iter()
+            .copied()
+            .filter(|pair| {
+                levels
+                    .iter()
+                    .all(|level| matches!(usable.get(&(*pair, *level)), Some([Some(_), Some(_)])))
+            })
+            .collect();
+        for level in levels {
+            let matched = complete
+                .iter()
+                .filter_map(|pair| match usable.get(&(*pair, level)) {
+                    Some([Some(before), Some(after)]) => Some(Pair { before, after }),
+                    _ => None,
+                });
+            pairing.levels.insert(level, matched.collect());
+        }
+        pairing.pairs = complete.len();
+        let used = pairing.levels.values().flatten();
+        let used: Vec<&Block> = used.flat_map(|pair| [pair.before, pair.after]).collect();
+        for block in used {
+            pairing
+                .faults
+                .extend(faults_of(block, &record.load.model, policy));
+        }
+        pairing.warn(record, pairs.len());
+        pairing
+    }
+
+    fn warn(&mut self, record: &RunRecord, begun: usize) {
+        if record.interrupted {
+            self.warnings.push(format!(
+                "The measurement was stopped early: {} of {} planned pairs are complete.",
+                self.pairs, record.load.pairs
+            ));
+        }
+        let dropped = begun - self.pairs;
+        if dropped > 0 {
+            self.warnings.push(format!(
+                "{} left out: a block is missing or invalid.",
+                wording::plural(dropped as u64, "incomplete pair")
+            ));
+        }
+        self.warnings.extend(format_warning(record));
+        let blocks = || record.blocks.iter();
+        let monitored = blocks().filter(|block| block.monitor.is_some()).count();
+        if monitored > 0 && monitored < record.blocks.len() {
+            self.warnings.push(format!(
+                "The service's monitor answered in {monitored} of {} blocks only; blocked time is \
+                 compared where both arms have it in every pair.",
+                record.blocks.len()
+            ));
+        }
+    }
+}
+
+/// Said when a newer version wrote the record.
+pub(crate) fn format_warning(record: &RunRecord) -> Option<String> {
+    (record.schema.minor > SCHEMA_MINOR).then(|| {
+        format!(
+            "Written by a newer version (format {}.{}); fields that this one does not know were ignored.",
+            record.schema.major, record.schema.minor
+        )
+    })
+}
+
+/// True for the block during which a measurement was stopped. A block that ended
+/// early by itself, because the service died, is evidence and stays.
+fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
+    let is_last = record
+        .blocks
+        .last()
+        .is_some_and(|last| std::ptr::eq(last, block));
+    let endpoints = record.scenario.endpoints.len() as u64;
+    let planned = record.load.requests_per_endpoint.saturating_mul(endpoints);
+    let ended = block.completed.saturating_add(total(&block.errors));
+    record.interrupted && is_last && ended < planned
+}
+
+fn name(block: &Block) -> String {
+    format!("Pair {}, {}, c = {}", block.pair, block.arm, block.level)
+}
+
+fn invalid_block(block: &Block) -> String {
+    let reasons = if block.validity.reasons.is_empty() {
+        "no reason was recorded; measure again".to_owned()
+    } else {
+        block.validity.reasons.join("; ")
+    };
+    format!("{}: {reasons}", name(block))
+}
+
+/// Faults of our own that a block's numbers show. An invalid block is measured
+/// once more by the harness; here it can only be refused.
+pub(crate) fn faults_of(block: &Block, model: &str, policy: &Policy) -> Vec<String> {
+    let mut faults = Vec::new();
+    let local = block
+        .local_faults
+        .values()
+        .fold(0, |sum: u64, n| sum.saturating_add(*n));
+    if local > 0 {
+        faults.push(format!(
+            "{}: {} of this machine's own, not the service's; raise the limits (ulimit -n, \
+             ephemeral ports) or lower the concurrency",
+            name(block),
+            wording::plural(local, "local fault")
+        ));
+    }
+    if let Some(steal) = block
+        .steal_share
+        .filter(|share| *share > policy.steal_share_max)
+    {
+        faults.push(format!(
+            "{}: {} % of CPU time was stolen by the hypervisor; measure again on a quieter machine",
+            name(block),
+            wording::number(steal * 100.0)
+        ));
+    }
+    let lag = block.generator_lag.quantile_us(0.99);
+    if let Some(lag_us) = lag.filter(|us| *us > lag_limit_us(block, model, policy)) {
+        faults.push(format!(
+            "{}: the load generator was late (p99 {} ms); close other programs, or lower the \
+             concurrency",
+            name(block),
+            wording::number(lag_us as f64 / 1_000.0)
+        ));
+    }
+    faults
+}
+
+/// Open model: the larger of half the p50 margin of the median and 0.5 ms. Closed: a constant.
+fn lag_limit_us(block: &Block, model: &str, policy: &Policy) -> u64 {
+    if model != "open" {
+        return policy.generator_lag_p99_us_max;
+    }
+    let margin = policy
+        .margin(crate::comparison::Metric::ResponseP50)
+        .regression;
+    let medians = block
+        .endpoints
+        .values()
+        .filter_map(|s| s.response.quantile_us(0.5));
+    let fastest_us = medians.min().unwrap_or(0) as f64;
+    (fastest_us * margin / 2.0).max(500.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::LocalFault;
+    use crate::synthetic::{EndpointSpec, record};
+
+    fn measured() -> RunRecord {
+        record(1, 6, 50, &[EndpointSpec::new("GET a", 10.0)])
+    }
+
+    #[test]
+    fn complete_pairs_are_paired_in_order() {
+        let record = measured();
+        let pairing = Pairing::of(&record, &Policy::default());
+        assert_eq!((pairing.pairs, pairing.faults.len()), (6, 0));
+        for (index, pair) in pairing.levels[&20].iter().enumerate() {
+            assert_eq!(pair.before.pair as usize, index);
+            assert_eq!(
+                (pair.before.arm.as_str(), pair.after.arm.as_str()),
+                ("before", "after")
+            );
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_redone_is_forgotten() {
+        let mut record = measured();
+        let mut redone = record.blocks[3].clone();
+        record.blocks[3].validity.ok = false;
+        record.blocks[3].validity.reasons = vec!["late; close other programs".to_owned()];
+        let faulty = Pairing::of(&record, &Policy::default());
+        assert_eq!(faulty.pairs, 5);
+        assert!(
+            faulty.faults[0].contains("late; close other programs"),
+            "{:?}",
+            faulty.faults
+        );
+        redone.validity.ok = true;
+        record.blocks.push(redone);
+        let mended = Pairing::of(&record, &Policy::default());
+        assert_eq!((mended.pairs, mended.faults.len()), (6, 0));
+    }
+
+    #[test]
+    fn the_block_that_was_cut_off_is_left_out() {
+        let mut record = measured();
+        record.interrupted = true;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
+        let last = record.blocks.last_mut().unwrap();
+        last.completed -= 1;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 5);
+        // Without an interruption it is the service that ended early.
+        record.interrupted = false;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
+    }
+
+    #[test]
+    fn faults_of_our_own_are_told_with_what_to_do() {
+        let mut record = measured();
+        record.blocks[0].steal_share = Some(0.08);
+        record.blocks[1].local_faults.insert(LocalFault::NoPorts, 2);
+        for _ in 0..5 {
+            record.blocks[2].generator_lag.record_us(7_000);
+        }
+        record.blocks.truncate(11);
+        record.interrupted = true;
+        let pairing = Pairing::of(&record, &Policy::default());
+        insta::assert_snapshot!([pairing.faults, pairing.warnings].concat().join("\n"));
+    }
+
+    #[test]
+    fn an_open_model_is_held_to_its_own_median() {
+        let mut record = measured();
+        let block = &mut record.blocks[0];
+        for _ in 0..5 {
+            block.generator_lag.record_us(1_000);
+        }
+        assert_eq!(faults_of(block, "closed", &Policy::default()).len(), 0);
+        assert_eq!(faults_of(block, "open", &Policy::default()).len(), 1);
+    }
+}

@@ -1,0 +1,420 @@
+//! Believable records without a measurement: for the tests of this crate, of
+//! the reports, and for simulating how often the comparison is right.
+//!
+//! The noise is that of a real service on a shared machine: log-normal requests
+//! that are correlated within a block, bursts of slow ones, a machine that
+//! drifts during the session, and a level of its own for every process start.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+use crate::design::{ArmName, first_arms};
+use crate::histogram::LatencyHistogram;
+use crate::record::{
+    Arm, Block, BlockValidity, BlockedTime, EndpointIdentity, EndpointSamples, ErrorKind, Harness,
+    Load, Machine, MonitorDelta, MonitorEndpoint, ProcessUse, RunRecord, SCHEMA_MAJOR,
+    SCHEMA_MINOR, SCHEMA_NAME, ScenarioIdentity, Schema, Second, StepIdentity, ThreadCount,
+};
+
+const THREADS: ThreadCount = ThreadCount {
+    workers: 1,
+    pool: 0,
+    other: 3,
+};
+
+/// How one endpoint behaves in both arms.
+#[derive(Debug, Clone)]
+pub struct EndpointSpec {
+    /// Its name, for example `GET usage`: method first.
+    pub name: String,
+    /// Median response time before, ms.
+    pub p50_ms: f64,
+    /// Standard deviation of the logarithm of a request's time; 0.5 is usual.
+    pub spread: f64,
+    /// Response times after ÷ before: 1 is the same, 0.2 five times as fast.
+    pub ratio: f64,
+    /// Blocked time before, ms per 1 000 requests.
+    pub blocked_before_ms: f64,
+    /// Blocked time after, ms per 1 000 requests.
+    pub blocked_after_ms: f64,
+    /// Share of requests that fail before, 0 to 1.
+    pub errors_before: f64,
+    /// Share of requests that fail after, 0 to 1.
+    pub errors_after: f64,
+}
+
+impl EndpointSpec {
+    /// An endpoint that is the same in both arms, neither blocks nor fails.
+    pub fn new(name: &str, p50_ms: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            p50_ms,
+            spread: 0.5,
+            ratio: 1.0,
+            blocked_before_ms: 0.0,
+            blocked_after_ms: 0.0,
+            errors_before: 0.0,
+            errors_after: 0.0,
+        }
+    }
+}
+
+/// A finished record with two arms at concurrency 20, the same for the same seed.
+pub fn record(seed: u64, pairs: u32, requests: u64, endpoints: &[EndpointSpec]) -> RunRecord {
+    let mut session = Session::new(seed, pairs);
+    let mut blocks = Vec::new();
+    let mut clock_ns = 0;
+    for (pair, first) in (0..).zip(first_arms(pairs, &mut session.rng)) {
+        for position in 0..2 {
+            let after = (position == 0) == (first == ArmName::After);
+            let block = session.block(pair, position, after, requests, endpoints, &mut clock_ns);
+            blocks.push(block);
+        }
+    }
+    envelope(seed, pairs, requests, endpoints, blocks)
+}
+
+/// The same with one arm, as `unstall run` writes it: the `before` of the specs.
+pub fn run_record(seed: u64, requests: u64, endpoints: &[EndpointSpec]) -> RunRecord {
+    let mut session = Session::new(seed, 1);
+    let mut block = session.block(0, 0, false, requests, endpoints, &mut 0);
+    "run".clone_into(&mut block.arm);
+    let mut record = envelope(seed, 0, requests, endpoints, vec![block]);
+    record.arms.retain(|name, _| name == "before");
+    let arm = record
+        .arms
+        .remove("before")
+        .expect("the envelope has both arms");
+    record.arms.insert("run".to_owned(), arm);
+    record.step = None;
+    record
+}
+
+/// State of the machine during one session.
+struct Session {
+    rng: ChaCha8Rng,
+    blocks: f64,
+    block_index: f64,
+    drift: f64,
+    slope: f64,
+}
+
+impl Session {
+    fn new(seed: u64, pairs: u32) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let slope = 0.08 * normal(&mut rng);
+        let drift = 0.05 * normal(&mut rng);
+        Self {
+            rng,
+            blocks: f64::from(pairs.max(1)) * 2.0,
+            block_index: 0.0,
+            drift,
+            slope,
+        }
+    }
+
+    /// Logarithm of this block's slowness: machine, process start, place in the pair.
+    fn environment(&mut self, position: u32) -> f64 {
+        let trend = self.slope * (self.block_index / self.blocks - 0.5);
+        self.block_index += 1.0;
+        self.drift = 0.7 * self.drift + 0.05 * (1.0f64 - 0.49).sqrt() * normal(&mut self.rng);
+        self.drift + trend + 0.03 * normal(&mut self.rng) + 0.01 * f64::from(position)
+    }
+
+    fn block(
+        &mut self,
+        pair: u32,
+        position: u32,
+        after: bool,
+        requests: u64,
+        endpoints: &[EndpointSpec],
+        clock_ns: &mut u64,
+    ) -> Block {
+        let environment = self.environment(position);
+        let mut samples = BTreeMap::new();
+        let mut monitored = BTreeMap::new();
+        let mut busy_us = 0.0;
+        for spec in endpoints {
+            let (measured, sum_us) = self.endpoint(spec, after, requests, environment);
+            busy_us += sum_us;
+            monitored.insert(
+                spec.name.clone(),
+                self.monitored(spec, after, requests, sum_us),
+            );
+            samples.insert(spec.name.clone(), measured);
+        }
+        let wall_ns = (busy_us / 20.0 * 1_000.0) as u64 + 1;
+        let started_mono_ns = *clock_ns;
+        *clock_ns += wall_ns + 2_000_000_000;
+        let mut errors = BTreeMap::new();
+        for (kind, count) in samples.values().flat_map(|s: &EndpointSamples| &s.errors) {
+            *errors.entry(*kind).or_insert(0) += count;
+        }
+        let offered = requests * endpoints.len() as u64;
+        let completed = samples.values().map(|s| s.completed).sum();
+        let changed = endpoints.iter().any(|spec| spec.ratio != 1.0);
+        let cpu_us = if after && changed { 290 } else { 280 };
+        Block {
+            arm: if after { "after" } else { "before" }.to_owned(),
+            pair,
+            position,
+            level: 20,
+            process_start_id: Some(format!("{pair}-{position}")),
+            started_utc: format!(
+                "2026-01-01T00:{:02}:{:02}Z",
+                (pair * 2 + position) / 12 % 60,
+                (pair * 2 + position) % 12 * 5
+            ),
+            started_mono_ns,
+            wall_ns,
+            offered,
+            sent: offered,
+            completed,
+            errors,
+            local_faults: BTreeMap::new(),
+            generator_lag: self.lag(offered),
+            series: series(wall_ns, offered, completed, &samples),
+            endpoints: samples,
+            monitor: Some(MonitorDelta {
+                mode: "full-split".to_owned(),
+                endpoints: monitored,
+                unattributed_blocked_us: 0,
+                loop_lag: None,
+                threads: THREADS,
+            }),
+            process: Some(self.process(offered * cpu_us)),
+            generator_cpu_us: offered * 12,
+            steal_share: Some(0.001),
+            validity: BlockValidity {
+                ok: true,
+                reasons: Vec::new(),
+            },
+        }
+    }
+
+    /// Samples of one endpoint, and the sum of its response times in µs.
+    fn endpoint(
+        &mut self,
+        spec: &EndpointSpec,
+        after: bool,
+        requests: u64,
+        environment: f64,
+    ) -> (EndpointSamples, f64) {
+        let (ratio, error_share) = if after {
+            (spec.ratio, spec.errors_after)
+        } else {
+            (1.0, spec.errors_before)
+        };
+        let middle = (spec.p50_ms * 1_000.0 * ratio).ln() + environment;
+        let middle = middle + 0.015 * normal(&mut self.rng);
+        let mut samples = EndpointSamples::default();
+        let mut sum_us = 0.0;
+        let mut wave = 0.2 * normal(&mut self.rng);
+        let mut burst_left = 0u32;
+        for _ in 0..requests {
+            wave = 0.95 * wave + 0.2 * (1.0f64 - 0.95 * 0.95).sqrt() * normal(&mut self.rng);
+            if self.rng.random_bool(1.0 / requests.max(2) as f64) {
+                burst_left = 15;
+            }
+            let burst = if burst_left > 0 { 2.5f64.ln() } else { 0.0 };
+            burst_left = burst_left.saturating_sub(1);
+            let noise = spec.spread * normal(&mut self.rng) + wave + burst;
+            let response_us = (middle + noise).exp();
+            sum_us += response_us;
+            if self.rng.random_bool(error_share.clamp(0.0, 1.0)) {
+                *samples.errors.entry(ErrorKind::Status).or_insert(0) += 1;
+                samples.failed.record_us(500);
+                continue;
+            }
+            samples.completed += 1;
+            samples.response.record_us(response_us as u64);
+            samples.service.record_us((response_us * 0.97) as u64);
+            samples.queue.record_us((response_us * 0.01) as u64);
+            samples.body_bytes += 256;
+        }
+        (samples, sum_us)
+    }
+
+    fn monitored(
+        &mut self,
+        spec: &EndpointSpec,
+        after: bool,
+        requests: u64,
+        sum_us: f64,
+    ) -> MonitorEndpoint {
+        let per_1000_ms = if after {
+            spec.blocked_after_ms
+        } else {
+            spec.blocked_before_ms
+        };
+        let jitter = (0.05 * normal(&mut self.rng)).exp();
+        let blocked_us = per_1000_ms * requests as f64 * jitter;
+        let cpu_us = requests as f64 * 90.0 * (0.02 * normal(&mut self.rng)).exp();
+        let polls = requests * 3;
+        MonitorEndpoint {
+            requests,
+            polls,
+            hold_us_sum: (cpu_us + blocked_us + sum_us * 0.001) as u64,
+            hold_us_max: (1_500.0 + blocked_us / requests.max(1) as f64 * 4.0) as u64,
+            holds_over_100ms: 0,
+            cpu_us: cpu_us as u64,
+            runqueue_us: (sum_us * 0.001) as u64,
+            blocked_us: BlockedTime {
+                slept: blocked_us as u64,
+                fault: 0,
+            },
+            blocks_over_200us: if per_1000_ms > 200.0 { requests } else { 0 },
+            blocked_us_max: (blocked_us / requests.max(1) as f64 * 4.0) as u64,
+        }
+    }
+
+    fn process(&mut self, cpu_us: u64) -> ProcessUse {
+        ProcessUse {
+            cpu_us: cpu_us + (normal(&mut self.rng).abs() * 3_000.0) as u64,
+            rss_kib_max: 24_000 + (normal(&mut self.rng).abs() * 400.0) as u64,
+            threads_max: THREADS.workers + THREADS.pool + THREADS.other,
+        }
+    }
+
+    fn lag(&mut self, requests: u64) -> LatencyHistogram {
+        let mut lag = LatencyHistogram::new();
+        for _ in 0..requests {
+            lag.record_us((30.0 * normal(&mut self.rng).abs()) as u64);
+        }
+        lag
+    }
+}
+
+/// One per second, as if the load had been even.
+fn series(
+    wall_ns: u64,
+    offered: u64,
+    completed: u64,
+    samples: &BTreeMap<String, EndpointSamples>,
+) -> Vec<Second> {
+    let all = LatencyHistogram::sum(samples.values().map(|s| &s.response));
+    let seconds = wall_ns / 1_000_000_000 + 1;
+    let share = |total: u64, second: u64| {
+        let upto = |second| total * second / seconds;
+        upto(second + 1) - upto(second)
+    };
+    (0..seconds)
+        .map(|second| Second {
+            second: second as u32,
+            offered: share(offered, second),
+            sent: share(offered, second),
+            completed: share(completed, second),
+            errors: share(offered, second) - share(completed, second),
+            p50_us: all.quantile_us(0.5),
+            p95_us: all.quantile_us(0.95),
+            max_us: all.max_us(),
+        })
+        .collect()
+}
+
+fn envelope(
+    seed: u64,
+    pairs: u32,
+    requests: u64,
+    endpoints: &[EndpointSpec],
+    blocks: Vec<Block>,
+) -> RunRecord {
+    let arm = |mode: &str| Arm {
+        command: Some(format!("reference --mode {mode} --port {{port}}")),
+        url: None,
+        git: Some("0123abc".to_owned()),
+    };
+    RunRecord {
+        schema: Schema {
+            name: SCHEMA_NAME.to_owned(),
+            major: SCHEMA_MAJOR,
+            minor: SCHEMA_MINOR,
+        },
+        id: format!("synthetic-{seed}"),
+        label: "synthetic".to_owned(),
+        created_utc: "2026-01-01T00:00:00Z".to_owned(),
+        harness: Harness {
+            version: "0.1.0".to_owned(),
+            git: None,
+        },
+        machine: machine(),
+        scenario: ScenarioIdentity {
+            name: "synthetic".to_owned(),
+            sha256: "00".repeat(32),
+            endpoints: endpoints.iter().map(identity).collect(),
+        },
+        load: Load {
+            model: "closed".to_owned(),
+            levels: vec![20],
+            requests_per_endpoint: requests,
+            warmup_per_user: 5,
+            warmup_ms_min: 1_000,
+            pairs,
+            seed,
+            state_reset: "template+flush".to_owned(),
+            store_round_trip_us: Some(500),
+            store_round_trip_us_measured: Some(560),
+        },
+        step: Some(step(endpoints)),
+        arms: [("before", "blocking"), ("after", "async")]
+            .map(|(name, mode)| (name.to_owned(), arm(mode)))
+            .into(),
+        blocks,
+        interrupted: false,
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        class: "x86_64/2c/24g/linux-6.18".to_owned(),
+        cpu: "Synthetic CPU".to_owned(),
+        cores: 2,
+        memory_mib: 24_000,
+        kernel: "6.18.0".to_owned(),
+        governor: None,
+        cgroup_quota_cores: None,
+        colocated: true,
+    }
+}
+
+fn step(endpoints: &[EndpointSpec]) -> StepIdentity {
+    StepIdentity {
+        id: "2a".to_owned(),
+        title: "Usage check on async sessions".to_owned(),
+        branch: "feat/async-usage-service".to_owned(),
+        risk: "low".to_owned(),
+        impact: "Sending a message no longer waits for the usage query".to_owned(),
+        endpoints: endpoints.iter().map(|spec| spec.name.clone()).collect(),
+        criteria: [
+            ("p95", "better-or-flat"),
+            ("errors", "none-new"),
+            ("blocked", "down"),
+            ("threads", "down-or-flat"),
+        ]
+        .map(|(name, expected)| (name.to_owned(), expected.to_owned()))
+        .into(),
+    }
+}
+
+fn identity(spec: &EndpointSpec) -> EndpointIdentity {
+    let (method, rest) = spec
+        .name
+        .split_once(' ')
+        .unwrap_or(("GET", spec.name.as_str()));
+    EndpointIdentity {
+        name: spec.name.clone(),
+        method: method.to_owned(),
+        path: format!("/api/v1/{}", rest.replace(' ', "-")),
+        timeout_ms: 10_000,
+    }
+}
+
+/// A standard normal value (Box and Muller).
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let radius: f64 = 1.0 - rng.random::<f64>();
+    let angle: f64 = rng.random();
+    (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos()
+}

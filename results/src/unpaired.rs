@@ -1,0 +1,286 @@
+//! Two records of different sessions. Whatever changed on the machine between
+//! them is in the difference, so this is advice unless the policy insists.
+
+use std::collections::BTreeSet;
+
+use crate::candidate::subject_name;
+use crate::compare::{CompareError, Sides, conclude};
+use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale, Validity};
+use crate::measure::{Subject, estimate};
+use crate::order_statistics::requests_needed;
+use crate::pairing::{faults_of, format_warning};
+use crate::policy::Policy;
+use crate::record::{Arm, Block, RunRecord};
+
+/// Compares two records of one version each.
+///
+/// There are no pairs to test: a ratio's interval is that of the two estimates'
+/// own 95 % intervals at their worst, and a cell without intervals is only shown.
+/// The verdict is inconclusive unless `policy.judge_unpaired`.
+///
+/// # Errors
+/// [`CompareError::TwoArms`], or [`CompareError::NotComparable`] naming each hard
+/// key that differs (scenario, load model, counts, state reset, machine class,
+/// version of the tool) with both values.
+pub fn compare_unpaired(
+    before: &RunRecord,
+    after: &RunRecord,
+    policy: &Policy,
+) -> Result<Comparison, CompareError> {
+    for record in [before, after] {
+        if record.arms.len() != 1 {
+            return Err(CompareError::TwoArms {
+                label: record.label.clone(),
+            });
+        }
+    }
+    let differences = hard_differences(before, after);
+    if !differences.is_empty() {
+        return Err(CompareError::NotComparable { differences });
+    }
+    let mut validity = Validity::default();
+    let sides = Sides {
+        before: usable(before, policy, &mut validity),
+        after: usable(after, policy, &mut validity),
+    };
+    validity.warnings.extend(soft_differences(before, after));
+    validity
+        .warnings
+        .extend([before, after].into_iter().filter_map(format_warning));
+    let cells = cells(before, &sides, policy);
+    let mut comparison = conclude(after, policy, cells, validity, 0, false, &sides);
+    comparison.label = format!("{} → {}", before.label, after.label);
+    Ok(comparison)
+}
+
+fn usable<'a>(record: &'a RunRecord, policy: &Policy, validity: &mut Validity) -> Vec<&'a Block> {
+    for block in record.blocks.iter().filter(|block| !block.validity.ok) {
+        let reasons = block.validity.reasons.join("; ");
+        validity
+            .warnings
+            .push(format!("{}: a block was left out: {reasons}", record.label));
+    }
+    let blocks: Vec<&Block> = record
+        .blocks
+        .iter()
+        .filter(|block| block.validity.ok)
+        .collect();
+    for block in &blocks {
+        validity
+            .faults
+            .extend(faults_of(block, &record.load.model, policy));
+    }
+    if blocks.is_empty() {
+        validity.faults.push(format!(
+            "{}: it has no usable block; measure again",
+            record.label
+        ));
+    }
+    blocks
+}
+
+fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
+    let major = |record: &RunRecord| {
+        let version = &record.harness.version;
+        version.split('.').next().unwrap_or(version).to_owned()
+    };
+    let keys = |record: &RunRecord| {
+        [
+            ("scenario", record.scenario.name.clone()),
+            ("scenario's hash", record.scenario.sha256.clone()),
+            ("load model", record.load.model.clone()),
+            ("concurrency levels", format!("{:?}", record.load.levels)),
+            (
+                "requests per endpoint",
+                record.load.requests_per_endpoint.to_string(),
+            ),
+            ("state reset", record.load.state_reset.clone()),
+            ("machine class", record.machine.class.clone()),
+            ("unstall's major version", major(record)),
+        ]
+    };
+    keys(before)
+        .into_iter()
+        .zip(keys(after))
+        .filter(|((_, one), (_, other))| one != other)
+        .map(|((key, one), (_, other))| format!("{key} {one} before, {other} after"))
+        .collect()
+}
+
+fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
+    let keys = |record: &RunRecord| {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        let arm = record.arms.values().next();
+        let of_arm = |value: fn(&Arm) -> &Option<String>| known(arm.map_or(&None, value));
+        let quota = record
+            .machine
+            .cgroup_quota_cores
+            .map(|cores| cores.to_string());
+        let steal = record.blocks.iter().filter_map(|block| block.steal_share);
+        let steal = steal.fold(0.0, f64::max) * 100.0;
+        let round_trip = record.load.store_round_trip_us.map(|us| format!("{us} µs"));
+        [
+            ("measured", record.created_utc.clone()),
+            ("CPU", record.machine.cpu.clone()),
+            ("cores", record.machine.cores.to_string()),
+            ("memory", format!("{} MiB", record.machine.memory_mib)),
+            ("kernel", record.machine.kernel.clone()),
+            ("governor", known(&record.machine.governor)),
+            ("CPU quota", known(&quota)),
+            ("co-located", record.machine.colocated.to_string()),
+            ("most CPU time stolen", format!("{steal:.0} %")),
+            ("store round trip", known(&round_trip)),
+            ("unstall", record.harness.version.clone()),
+            ("service commit", of_arm(|arm| &arm.git)),
+            ("command", of_arm(|arm| &arm.command)),
+            ("URL", of_arm(|arm| &arm.url)),
+        ]
+    };
+    keys(before)
+        .into_iter()
+        .zip(keys(after))
+        .filter(|((_, one), (_, other))| one != other)
+        .map(|((key, one), (_, other))| format!("{key}: {one} before, {other} after"))
+        .collect()
+}
+
+fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> Vec<Cell> {
+    let levels: BTreeSet<u32> = sides.before.iter().map(|block| block.level).collect();
+    let mut cells = Vec::new();
+    for level in levels {
+        let at_level = |blocks: &[&'_ Block]| -> Vec<Block> {
+            blocks
+                .iter()
+                .filter(|block| block.level == level)
+                .map(|block| (*block).clone())
+                .collect()
+        };
+        let (before, after) = (at_level(&sides.before), at_level(&sides.after));
+        let subjects = record.scenario.endpoints.iter().map(Some).chain([None]);
+        for subject in subjects {
+            for metric in Metric::ALL {
+                let of = |blocks: &[Block]| {
+                    let blocks: Vec<&Block> = blocks.iter().collect();
+                    estimate(&blocks, subject, metric)
+                };
+                cells.extend(cell(
+                    level,
+                    subject,
+                    metric,
+                    of(&before),
+                    of(&after),
+                    policy,
+                ));
+            }
+        }
+    }
+    cells
+}
+
+fn cell(
+    level: u32,
+    subject: Subject<'_>,
+    metric: Metric,
+    before: Estimate,
+    after: Estimate,
+    policy: &Policy,
+) -> Option<Cell> {
+    if before.value.is_none() && after.value.is_none() {
+        return None;
+    }
+    // The service's own errors and threads stand once, with the service.
+    let of_service = matches!(
+        metric,
+        Metric::Threads | Metric::Throughput | Metric::RssMib
+    );
+    if of_service != subject.is_none() && (of_service || metric == Metric::ErrorRate) {
+        return None;
+    }
+    let blocks = before.per_block.len().min(after.per_block.len()).max(1) as u64;
+    let n = before.n.min(after.n);
+    let (outcome, change) = match metric.quantile() {
+        Some(q) if n / blocks < requests_needed(q) => {
+            let requests_needed = requests_needed(q);
+            (Outcome::Insufficient { requests_needed }, None)
+        }
+        _ if before.value.is_none() || after.value.is_none() => (Outcome::NotMeasured, None),
+        _ => {
+            let change = change(metric, &before, &after);
+            (outcome(metric, &before, change.as_ref(), policy), change)
+        }
+    };
+    let note = match &change {
+        None => "Shown only: there is no interval for this difference.",
+        Some(_) => "Not tested: the versions were measured in different sessions.",
+    };
+    Some(Cell {
+        endpoint: subject_name(subject),
+        level,
+        metric,
+        family: metric.family(),
+        judged: policy.judged.contains(&metric) && change.is_some(),
+        before,
+        after,
+        change,
+        outcome,
+        note: Some(note.to_owned()),
+    })
+}
+
+/// From the estimates' own intervals; `None` where one has none.
+fn change(metric: Metric, before: &Estimate, after: &Estimate) -> Option<Change> {
+    let (from, to) = (before.value?, after.value?);
+    let (from_low, from_high) = (before.low?, before.high?);
+    let (to_low, to_high) = (after.low?, after.high?);
+    let resolution = metric.resolution();
+    let contrast = |to: f64, from: f64| match metric.scale() {
+        Scale::Ratio => to.max(resolution) / from.max(resolution),
+        Scale::Difference => to - from,
+    };
+    let (low, high) = (contrast(to_low, from_high), contrast(to_high, from_low));
+    Some(Change {
+        scale: metric.scale(),
+        estimate: contrast(to, from),
+        low,
+        high,
+        upper_bound: high,
+        lower_bound: low,
+        // No test was made.
+        p_regression: 1.0,
+        p_improvement: 1.0,
+        minimum_detectable: None,
+    })
+}
+
+fn outcome(metric: Metric, before: &Estimate, change: Option<&Change>, policy: &Policy) -> Outcome {
+    let undecided = Outcome::Inconclusive { pairs_needed: None };
+    let (Some(change), Some(from)) = (change, before.value) else {
+        return undecided;
+    };
+    let margin = policy.margin(metric);
+    let (beyond, limit, better, absolute, absolute_high) = match change.scale {
+        Scale::Ratio => (
+            1.0 + margin.regression,
+            1.0 + margin.harm,
+            1.0 / (1.0 + margin.regression),
+            from * (change.estimate - 1.0),
+            from * (change.high - 1.0),
+        ),
+        Scale::Difference => (
+            margin.regression,
+            margin.harm,
+            -margin.regression,
+            change.estimate,
+            change.high,
+        ),
+    };
+    if change.low > beyond && absolute > margin.floor {
+        Outcome::Regression
+    } else if change.high < better {
+        Outcome::Improvement
+    } else if change.high < limit || absolute_high < margin.floor {
+        Outcome::WithinLimit
+    } else {
+        undecided
+    }
+}

@@ -1,0 +1,210 @@
+//! What must hold between the fields of a record, beyond their types.
+//!
+//! Checked when a record is read, so that statistics need not distrust every
+//! sum, and offered to whoever builds one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::record::{Block, EndpointSamples, ErrorKind, RunRecord};
+
+/// The first thing that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{json_path}: {message}")]
+pub struct Violation {
+    /// Where, for example `blocks[3].arm`.
+    pub json_path: String,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+fn violation<T>(json_path: String, message: String) -> Result<T, Violation> {
+    Err(Violation { json_path, message })
+}
+
+impl RunRecord {
+    /// Checks that the parts of the record agree with each other.
+    ///
+    /// # Errors
+    /// The first [`Violation`], with its place.
+    pub fn validate(&self) -> Result<(), Violation> {
+        self.validate_arms()?;
+        if self.scenario.endpoints.is_empty() {
+            return violation(
+                "scenario.endpoints".to_owned(),
+                "empty, expected at least one endpoint".to_owned(),
+            );
+        }
+        if self.blocks.is_empty() && !self.interrupted {
+            return violation(
+                "blocks".to_owned(),
+                "empty, expected at least one block in a record that was not interrupted"
+                    .to_owned(),
+            );
+        }
+        let mut seen = BTreeMap::new();
+        for (index, block) in self.blocks.iter().enumerate() {
+            self.validate_block(index, block)?;
+            let key = (block.pair, block.level, block.arm.as_str());
+            if block.validity.ok
+                && let Some(earlier) = seen.insert(key, index)
+            {
+                return violation(
+                    format!("blocks[{index}]"),
+                    format!(
+                        "a second valid block of pair {}, level {}, arm {:?}: blocks[{earlier}] \
+                         is the first, expected one",
+                        block.pair, block.level, block.arm
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_arms(&self) -> Result<(), Violation> {
+        let names: Vec<&str> = self.arms.keys().map(String::as_str).collect();
+        match names[..] {
+            [_] | ["after", "before"] => Ok(()),
+            _ => violation(
+                "arms".to_owned(),
+                format!("{names:?}, expected one arm, or \"before\" and \"after\""),
+            ),
+        }
+    }
+
+    fn validate_block(&self, index: usize, block: &Block) -> Result<(), Violation> {
+        let place = |field: &str| format!("blocks[{index}].{field}");
+        if !self.arms.contains_key(&block.arm) {
+            let names: Vec<&String> = self.arms.keys().collect();
+            return violation(
+                place("arm"),
+                format!("{:?}, expected one of {names:?}", block.arm),
+            );
+        }
+        if !self.load.levels.is_empty() && !self.load.levels.contains(&block.level) {
+            return violation(
+                place("level"),
+                format!("{}, expected one of {:?}", block.level, self.load.levels),
+            );
+        }
+        if block.position > 1 {
+            return violation(
+                place("position"),
+                format!("{}, expected 0 or 1", block.position),
+            );
+        }
+        if block
+            .steal_share
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return violation(
+                place("steal_share"),
+                "expected a share between 0 and 1".to_owned(),
+            );
+        }
+        if block.wall_ns == 0 && block.completed > 0 {
+            return violation(
+                place("wall_ns"),
+                "0 although requests were completed".to_owned(),
+            );
+        }
+        self.validate_endpoints(index, block)?;
+        validate_sums(index, block)
+    }
+
+    fn validate_endpoints(&self, index: usize, block: &Block) -> Result<(), Violation> {
+        let known: BTreeSet<&str> = self
+            .scenario
+            .endpoints
+            .iter()
+            .map(|endpoint| endpoint.name.as_str())
+            .collect();
+        for (name, samples) in &block.endpoints {
+            let place = format!("blocks[{index}].endpoints.{name}");
+            if !known.contains(name.as_str()) {
+                return violation(
+                    place,
+                    format!("unknown endpoint, expected one of scenario.endpoints {known:?}"),
+                );
+            }
+            validate_samples(&place, samples)?;
+        }
+        Ok(())
+    }
+}
+
+fn validate_samples(place: &str, samples: &EndpointSamples) -> Result<(), Violation> {
+    let failed = total(&samples.errors);
+    let counted = [
+        ("response", &samples.response, samples.completed),
+        ("failed", &samples.failed, failed),
+    ];
+    for (field, histogram, expected) in counted {
+        if histogram.count() != expected {
+            return violation(
+                format!("{place}.{field}"),
+                format!(
+                    "holds {} requests, expected {expected} as counted beside it",
+                    histogram.count()
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn validate_sums(index: usize, block: &Block) -> Result<(), Violation> {
+    let completed = saturating_sum(block.endpoints.values().map(|samples| samples.completed));
+    if completed != block.completed {
+        return violation(
+            format!("blocks[{index}].completed"),
+            format!(
+                "{}, expected {completed} as the endpoints add up",
+                block.completed
+            ),
+        );
+    }
+    let mut errors: BTreeMap<ErrorKind, u64> = BTreeMap::new();
+    for (kind, count) in block.endpoints.values().flat_map(|samples| &samples.errors) {
+        let sum = errors.entry(*kind).or_insert(0);
+        *sum = sum.saturating_add(*count);
+    }
+    let nonzero = |errors: &BTreeMap<ErrorKind, u64>| -> BTreeMap<ErrorKind, u64> {
+        let counted = errors.iter().filter(|(_, count)| **count > 0);
+        counted.map(|(kind, count)| (*kind, *count)).collect()
+    };
+    if nonzero(&errors) != nonzero(&block.errors) {
+        return violation(
+            format!("blocks[{index}].errors"),
+            format!(
+                "{} failures, expected {} as the endpoints add up by kind",
+                total(&block.errors),
+                total(&errors)
+            ),
+        );
+    }
+    let in_flight = block
+        .endpoints
+        .values()
+        .map(|samples| samples.in_flight.count());
+    let ended = saturating_sum([completed, total(&errors), saturating_sum(in_flight)]);
+    if ended > block.offered {
+        return violation(
+            format!("blocks[{index}].offered"),
+            format!(
+                "{}, expected at least the {ended} requests that ended or were in flight",
+                block.offered
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// All failures, whatever their kind.
+pub(crate) fn total(errors: &BTreeMap<ErrorKind, u64>) -> u64 {
+    saturating_sum(errors.values().copied())
+}
+
+fn saturating_sum(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}

@@ -1,0 +1,369 @@
+//! What comparisons of believable records say, from the record to the sentence.
+
+use unstall_results::compare::{compare, compare_unpaired};
+use unstall_results::comparison::{Cell, Comparison, Outcome, Scale};
+use unstall_results::policy::Policy;
+use unstall_results::record::{ErrorKind, RunRecord};
+use unstall_results::synthetic::{EndpointSpec, record, run_record};
+
+/// The comparison as text: all sentences, then one line per cell.
+fn outline(comparison: &Comparison) -> String {
+    let mut lines = vec![
+        format!("{:?} / {:?}", comparison.verdict, comparison.decision),
+        comparison.headline.clone(),
+        format!("next: {}", comparison.next_action),
+    ];
+    let list = |name: &str, texts: &[String]| -> Vec<String> {
+        texts.iter().map(|text| format!("{name}: {text}")).collect()
+    };
+    lines.extend(list("reason", &comparison.reasons));
+    lines.extend(list("blind spot", &comparison.blind_spots));
+    lines.extend(list("fault", &comparison.validity.faults));
+    lines.extend(list("warning", &comparison.validity.warnings));
+    lines.extend(comparison.criteria.iter().map(|criterion| {
+        format!(
+            "criterion {} {}: {:?}, {}",
+            criterion.name, criterion.expected, criterion.met, criterion.found
+        )
+    }));
+    lines.extend(comparison.cells.iter().enumerate().map(|(index, cell)| {
+        let worst = if comparison.worst_cell == Some(index) {
+            " <- worst"
+        } else {
+            ""
+        };
+        format!("{}{worst}", line(cell))
+    }));
+    lines.join("\n").replace('\u{a0}', " ")
+}
+
+fn line(cell: &Cell) -> String {
+    let value = |estimate: &unstall_results::comparison::Estimate| {
+        let bound = if estimate.at_least { ">" } else { "" };
+        estimate
+            .value
+            .map_or("-".to_owned(), |value| format!("{bound}{value:.3}"))
+    };
+    let change = cell.change.as_ref().map_or(String::new(), |change| {
+        let scale = match change.scale {
+            Scale::Ratio => "x",
+            Scale::Difference => "+",
+        };
+        format!(
+            " {scale}{:.3} [{:.3} {:.3}] bounds {:.3} {:.3} p {:.3} {:.3} mde {}",
+            change.estimate,
+            change.low,
+            change.high,
+            change.lower_bound,
+            change.upper_bound,
+            change.p_regression,
+            change.p_improvement,
+            change
+                .minimum_detectable
+                .map_or("-".to_owned(), |mde| format!("{mde:.3}")),
+        )
+    });
+    format!(
+        "{}{} {:?}: {} -> {}{change} {:?}{}",
+        if cell.judged { "" } else { "(" },
+        cell.endpoint.as_deref().unwrap_or("service"),
+        cell.metric,
+        value(&cell.before),
+        value(&cell.after),
+        cell.outcome,
+        cell.note
+            .as_ref()
+            .map_or(String::new(), |note| format!(" // {note}")),
+    )
+}
+
+fn judged(record: &RunRecord) -> String {
+    record.validate().unwrap();
+    outline(&compare(record, &Policy::default()).unwrap())
+}
+
+fn two_endpoints() -> Vec<EndpointSpec> {
+    vec![
+        EndpointSpec {
+            blocked_before_ms: 220.0,
+            ratio: 0.2,
+            ..EndpointSpec::new("GET usage", 20.0)
+        },
+        EndpointSpec {
+            blocked_before_ms: 400.0,
+            ratio: 0.3,
+            ..EndpointSpec::new("POST conversations", 30.0)
+        },
+    ]
+}
+
+#[test]
+fn an_improvement() {
+    insta::assert_snapshot!(judged(&record(1, 10, 400, &two_endpoints())));
+}
+
+#[test]
+fn a_regression_beside_an_improvement() {
+    let mut endpoints = two_endpoints();
+    endpoints[1].ratio = 1.5;
+    insta::assert_snapshot!(judged(&record(1, 10, 400, &endpoints)));
+}
+
+#[test]
+fn the_same_version_twice() {
+    let same = [
+        EndpointSpec::new("GET a", 20.0),
+        EndpointSpec::new("GET b", 2.0),
+    ];
+    insta::assert_snapshot!(judged(&record(3, 10, 400, &same)));
+}
+
+#[test]
+fn an_arm_in_which_everything_fails() {
+    let dead = EndpointSpec {
+        errors_after: 1.0,
+        ..EndpointSpec::new("GET a", 20.0)
+    };
+    insta::assert_snapshot!(judged(&record(1, 6, 400, &[dead])));
+}
+
+#[test]
+fn both_arms_fail() {
+    let dead = EndpointSpec {
+        errors_before: 1.0,
+        errors_after: 1.0,
+        ..EndpointSpec::new("GET a", 20.0)
+    };
+    insta::assert_snapshot!(judged(&record(1, 6, 400, &[dead])));
+}
+
+#[test]
+fn failing_fast_is_not_faster() {
+    let failing = EndpointSpec {
+        ratio: 0.5,
+        errors_after: 0.1,
+        ..EndpointSpec::new("GET a", 20.0)
+    };
+    insta::assert_snapshot!(judged(&record(1, 8, 400, &[failing])));
+}
+
+#[test]
+fn stopped_after_three_pairs() {
+    let mut stopped = record(1, 10, 400, &two_endpoints());
+    stopped.blocks.truncate(7);
+    stopped.interrupted = true;
+    insta::assert_snapshot!(judged(&stopped));
+}
+
+#[test]
+fn stopped_before_the_first_pair() {
+    let mut stopped = record(1, 10, 400, &two_endpoints());
+    stopped.blocks.clear();
+    stopped.interrupted = true;
+    insta::assert_snapshot!(judged(&stopped));
+}
+
+#[test]
+fn too_few_requests() {
+    insta::assert_snapshot!(judged(&record(1, 7, 100, &two_endpoints())));
+}
+
+#[test]
+fn our_own_fault() {
+    let mut late = record(1, 6, 50, &two_endpoints());
+    late.blocks[4].validity.ok = false;
+    late.blocks[4].validity.reasons =
+        vec!["the load generator was late (p99 7.2 ms); close other programs".to_owned()];
+    let comparison = compare(&late, &Policy::default()).unwrap();
+    let outline = outline(&comparison);
+    let sentences: Vec<&str> = outline
+        .lines()
+        .take_while(|line| !line.contains("Response"))
+        .collect();
+    insta::assert_snapshot!(sentences.join("\n"));
+}
+
+#[test]
+fn no_monitor_and_no_process() {
+    let mut foreign = record(1, 6, 400, &[EndpointSpec::new("GET a", 20.0)]);
+    for block in &mut foreign.blocks {
+        block.monitor = None;
+        block.process = None;
+    }
+    foreign.step = None;
+    insta::assert_snapshot!(judged(&foreign));
+}
+
+#[test]
+fn several_levels_are_cells_of_one_family() {
+    let mut levels = record(1, 6, 400, &two_endpoints());
+    let slower = record(2, 6, 400, &two_endpoints());
+    levels.load.levels = vec![20, 50];
+    levels
+        .blocks
+        .extend(slower.blocks.into_iter().map(|mut block| {
+            block.level = 50;
+            block
+        }));
+    let comparison = compare(&levels, &Policy::default()).unwrap();
+    assert_eq!(comparison.pairs, 6);
+    assert_eq!(
+        comparison
+            .cells
+            .iter()
+            .filter(|cell| cell.level == 50)
+            .count()
+            * 2,
+        comparison.cells.len()
+    );
+    assert!(
+        comparison.headline.contains("at c = "),
+        "{}",
+        comparison.headline
+    );
+    // A pair without one of its blocks at the second level is no pair.
+    levels.blocks.pop();
+    levels.interrupted = true;
+    assert_eq!(compare(&levels, &Policy::default()).unwrap().pairs, 5);
+}
+
+#[test]
+fn sessions_apart_are_advice() {
+    let endpoints = two_endpoints();
+    let mut before = run_record(1, 2_000, &endpoints);
+    let mut faster = endpoints.clone();
+    faster[0].p50_ms = 5.0;
+    let mut after = run_record(2, 2_000, &faster);
+    before.label = "monday".to_owned();
+    after.label = "tuesday".to_owned();
+    after.created_utc = "2026-01-02T00:00:00Z".to_owned();
+    after.machine.kernel = "6.19.0".to_owned();
+    let advisory = compare_unpaired(&before, &after, &Policy::default()).unwrap();
+    let policy = Policy {
+        judge_unpaired: true,
+        ..Policy::default()
+    };
+    let judged = compare_unpaired(&before, &after, &policy).unwrap();
+    let sentences = |comparison: &Comparison| {
+        let outline = outline(comparison);
+        let lines: Vec<&str> = outline
+            .lines()
+            .take_while(|line| !line.contains("Response"))
+            .collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(format!("{}\n\n{}", sentences(&judged), outline(&advisory)));
+}
+
+#[test]
+fn records_that_measured_different_things_are_refused() {
+    let endpoints = two_endpoints();
+    let before = run_record(1, 100, &endpoints);
+    let mut after = run_record(2, 200, &endpoints);
+    after.scenario.sha256 = "11".repeat(32);
+    after.machine.class = "aarch64/4c/8g/linux-6.1".to_owned();
+    let pair = record(1, 5, 50, &endpoints);
+    let policy = Policy::default();
+    insta::assert_snapshot!(
+        [
+            compare_unpaired(&before, &after, &policy)
+                .unwrap_err()
+                .to_string(),
+            compare_unpaired(&before, &pair, &policy)
+                .unwrap_err()
+                .to_string(),
+            compare(&before, &policy).unwrap_err().to_string(),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_policy_can_judge_what_is_advisory_otherwise() {
+    let mut costly = record(1, 8, 50, &[EndpointSpec::new("GET a", 20.0)]);
+    for block in costly
+        .blocks
+        .iter_mut()
+        .filter(|block| block.arm == "after")
+    {
+        block.process.as_mut().unwrap().cpu_us *= 2;
+    }
+    let cpu = |policy: &Policy| {
+        let comparison = compare(&costly, policy).unwrap();
+        let cell = comparison
+            .cells
+            .iter()
+            .find(|cell| cell.endpoint.is_none() && line(cell).contains("CpuUsPerRequest"))
+            .unwrap()
+            .clone();
+        (cell.judged, cell.outcome, comparison.verdict)
+    };
+    let (judged, outcome, verdict) = cpu(&Policy::default());
+    assert_eq!((judged, outcome), (false, Outcome::Regression));
+    assert_ne!(verdict, unstall_results::comparison::Verdict::Regression);
+    let text = "judge = [\"cpu_us_per_request\"]";
+    let policy = Policy::parse(text, std::path::Path::new("policy.toml")).unwrap();
+    let (judged, _, verdict) = cpu(&policy);
+    assert!(judged);
+    assert_eq!(verdict, unstall_results::comparison::Verdict::Regression);
+}
+
+#[test]
+fn swapping_the_arms_mirrors_everything() {
+    let mut endpoints = two_endpoints();
+    endpoints[0].errors_after = 0.03;
+    let straight = record(4, 9, 400, &endpoints);
+    let mut swapped = straight.clone();
+    for block in &mut swapped.blocks {
+        let other = if block.arm == "before" {
+            "after"
+        } else {
+            "before"
+        };
+        other.clone_into(&mut block.arm);
+    }
+    let policy = Policy::default();
+    let straight = compare(&straight, &policy).unwrap();
+    let swapped = compare(&swapped, &policy).unwrap();
+    assert_eq!(straight.cells.len(), swapped.cells.len());
+    let mut mirrored = 0;
+    for (one, other) in straight.cells.iter().zip(&swapped.cells) {
+        assert_eq!((&one.before, &one.after), (&other.after, &other.before));
+        let (Some(one), Some(other)) = (&one.change, &other.change) else {
+            continue;
+        };
+        let invert = |value: f64| match one.scale {
+            Scale::Ratio => 1.0 / value,
+            Scale::Difference => -value,
+        };
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+        assert!(
+            close(one.estimate, invert(other.estimate)),
+            "{one:?} {other:?}"
+        );
+        assert!(close(one.low, invert(other.high)), "{one:?} {other:?}");
+        assert!(
+            close(one.lower_bound, invert(other.upper_bound)),
+            "{one:?} {other:?}"
+        );
+        assert_eq!(
+            (one.p_regression, one.p_improvement),
+            (other.p_improvement, other.p_regression)
+        );
+        assert!(one.lower_bound <= one.estimate && one.estimate <= one.upper_bound);
+        mirrored += 1;
+    }
+    assert!(mirrored > 10, "{mirrored}");
+}
+
+#[test]
+fn a_comparison_survives_json() {
+    let mut odd = record(1, 6, 400, &two_endpoints());
+    odd.blocks[0].errors.insert(ErrorKind::Timeout, 0);
+    let comparison = compare(&odd, &Policy::default()).unwrap();
+    let text = serde_json::to_string(&comparison).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Comparison>(&text).unwrap(),
+        comparison
+    );
+}
