@@ -1,3 +1,43 @@
 //! How an event loop fares: what its polls cost, what blocked it, and where.
+//!
+//! A [`Monitor`] is [installed](Monitor::install) into a Tokio runtime's builder, and its
+//! [layer](Monitor::layer) wraps a tower service. From then on every poll of a handler or of a
+//! response body is timed, and the time in which its thread slept inside a poll, which nobody
+//! else on that loop could use, is charged to the endpoint. Waits at an `.await`, `spawn_blocking`,
+//! `block_in_place`, long computations and a busy machine are not blocking, and aren't counted.
+//!
+//! ```
+//! use unstall_loop_monitor::{Mode, Monitor};
+//!
+//! let monitor = Monitor::builder().mode(Mode::Counters).build();
+//! let mut builder = tokio::runtime::Builder::new_multi_thread();
+//! builder.worker_threads(1).enable_all();
+//! monitor.install(&mut builder);
+//! let runtime = builder.build()?;
+//! let parks = runtime.block_on(async { monitor.snapshot().runtime_metrics.parks });
+//! # let _ = parks;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
+mod conservation;
+mod endpoints;
+mod kernel_canary;
+mod lag;
+mod layer;
+mod meter;
+mod monitor;
+mod polls;
+mod prometheus;
+mod readings;
+#[cfg(feature = "axum")]
+mod router;
+mod snapshot;
+mod warning;
 pub mod wire;
+
+pub use endpoints::{OTHER_ENDPOINT, UNMATCHED_ENDPOINT};
+pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
+pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};
+pub use monitor::{Monitor, MonitorBuilder, PathError};
+pub use polls::{MonitoredBody, MonitoredFuture};
+pub use wire::{Mode, Snapshot};

@@ -20,6 +20,7 @@ pub const SCHEMA_MINOR: u32 = 0;
 
 /// Everything the monitor knows at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// Name and version of this form.
     pub schema: Schema,
@@ -49,6 +50,7 @@ pub struct Snapshot {
 
 /// Name and version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Schema {
     /// Always [`SCHEMA_NAME`].
     pub name: String,
@@ -60,6 +62,7 @@ pub struct Schema {
 
 /// How blocked time is charged to polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Kernel counters at park, unpark and after long polls; charged to the longest poll.
@@ -70,6 +73,7 @@ pub enum Mode {
 
 /// Counters of one endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {
     /// Requests begun.
     pub requests: u64,
@@ -93,6 +97,7 @@ pub struct Endpoint {
 
 /// Counts of long polls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HoldsOver {
     /// Longer than 1 ms.
     pub ms_1: u64,
@@ -104,6 +109,7 @@ pub struct HoldsOver {
 
 /// Blocked time by class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blocked {
     /// The thread gave up its core by itself.
     pub slept_ns: u64,
@@ -123,6 +129,7 @@ pub struct Blocked {
 ///
 /// Powers of two keep the document small and the difference of two snapshots exact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Histogram {
     /// Counts per bucket; trailing zeros are left out.
     pub log2_us: Vec<u64>,
@@ -130,6 +137,7 @@ pub struct Histogram {
 
 /// Threads of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Threads {
     /// Workers of the runtime.
     pub workers: u64,
@@ -141,6 +149,7 @@ pub struct Threads {
 
 /// What the runtime counts by itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeMetrics {
     /// Time that workers were busy.
     pub busy_ns: u64,

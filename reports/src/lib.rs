@@ -1,1 +1,70 @@
-//! reports
+//! How people read a measurement: one HTML file, Markdown, a terminal table,
+//! JUnit XML and CI annotations.
+//!
+//! Every renderer is a pure function from a [`Report`] to text. Nothing here
+//! reads a file, a clock or the environment, so the same input always gives the
+//! same bytes and a snapshot test can hold them.
+//!
+//! Names in a report come from scenario files and servers and are hostile until
+//! proven otherwise: each renderer passes them through [`escape`] for its own
+//! syntax, and control or direction-changing characters become visible.
+
+pub mod annotations;
+mod charts;
+mod escape;
+pub mod html;
+pub mod junit;
+pub mod markdown;
+mod numbers;
+mod observed;
+mod ranking;
+pub mod terminal;
+mod vocabulary;
+
+use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::ledger;
+use unstall_results::record::RunRecord;
+
+/// What is rendered: one or more measurements under one title.
+#[derive(Debug, Clone)]
+pub struct Report<'a> {
+    /// Title of the page.
+    pub title: String,
+    /// When the report was made: RFC 3339, UTC. Given, so that rendering is pure.
+    pub generated_utc: String,
+    /// The command that makes this report again.
+    pub command: String,
+    /// In the order in which they are shown.
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// One measurement, with what was concluded from it.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// What was observed.
+    pub record: &'a RunRecord,
+    /// What follows from it; `None` for a record of one version.
+    pub comparison: Option<&'a Comparison>,
+}
+
+impl Report<'_> {
+    /// The verdict over all entries: invalid before regression before
+    /// inconclusive before pass. `None` when nothing was compared.
+    pub fn verdict(&self) -> Option<Verdict> {
+        ledger::overall(self.entries.iter().filter_map(|entry| entry.comparison))
+    }
+}
+
+impl Entry<'_> {
+    /// `Step 2a`, or the record's label when no step was measured.
+    fn short_name(&self) -> String {
+        let step = self
+            .comparison
+            .and_then(|comparison| comparison.step.as_ref())
+            .or(self.record.step.as_ref());
+        match step {
+            Some(step) => format!("Step {}", step.id),
+            None => self.record.label.clone(),
+        }
+    }
+}

@@ -1,7 +1,13 @@
 //! The resolved scenario: what the engine drives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use crate::redaction::Redaction;
+
+/// Names that every scope knows: the user's index from 0, and how often the user
+/// has begun the request list, from 0.
+pub const BUILT_IN_VARIABLES: [&str; 2] = ["user", "iteration"];
 
 /// A scenario, checked and ready to drive.
 #[derive(Debug, Clone)]
@@ -22,6 +28,29 @@ pub struct Plan {
     pub probe: Option<Probe>,
     /// The default load.
     pub load: Load,
+    /// The secrets of this plan, to be taken out of whatever is printed or recorded.
+    pub redaction: Redaction,
+}
+
+impl Plan {
+    /// The text without this plan's secrets. Values that answers bring
+    /// (`extract … secret = true`) are known to [`Scope::redact`](crate::scope::Scope::redact) only.
+    pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        self.redaction.apply(text)
+    }
+
+    /// The first request that reads its answer as a stream, for an engine that
+    /// can't drive one and must say so.
+    pub fn first_stream(&self) -> Option<&Request> {
+        self.requests
+            .iter()
+            .find(|request| request.stream.is_some())
+    }
+
+    /// The endpoints' names, in order.
+    pub fn endpoints(&self) -> impl Iterator<Item = &str> {
+        self.requests.iter().map(|request| request.name.as_str())
+    }
 }
 
 /// A variable's value.
@@ -29,14 +58,16 @@ pub struct Plan {
 pub enum Var {
     /// The same for every request.
     Value(Value),
-    /// One row per use, from a CSV or JSONL file.
+    /// A default that uses built-in variables, as `"u-${user}"`.
+    Template(Template),
+    /// One row per user and iteration, from a CSV or JSONL file.
     Feeder(Feeder),
     /// Optional and not given: headers that need it are left out.
     Absent,
 }
 
 /// A value and whether it may be shown.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Value {
     /// The value; strings keep their type as `"${n}"` alone does.
     pub value: serde_json::Value,
@@ -44,13 +75,30 @@ pub struct Value {
     pub secret: bool,
 }
 
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.secret {
+            f.write_str("Value(secret)")
+        } else {
+            write!(f, "Value({})", self.value)
+        }
+    }
+}
+
 /// Rows of a file.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Feeder {
     /// The column's values.
     pub values: Vec<String>,
-    /// How a row is chosen.
+    /// How a row is chosen. Feeders of one file with one pick stay on one row.
     pub pick: Pick,
+}
+
+/// Without the rows, which may be secrets.
+impl std::fmt::Debug for Feeder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Feeder({} rows, {:?})", self.values.len(), self.pick)
+    }
 }
 
 /// How a feeder's row is chosen.
@@ -99,6 +147,8 @@ pub struct Request {
     pub expect: Expect,
     /// Variables taken from the answer: name → JSON pointer.
     pub extract: BTreeMap<String, String>,
+    /// Those of `extract` that are secret.
+    pub extract_secret: BTreeSet<String>,
     /// How the body is read as a stream, if it is one.
     pub stream: Option<Stream>,
     /// Pause before the next request.
@@ -113,7 +163,7 @@ pub enum Body {
     /// None.
     Empty,
     /// JSON, with templates in its strings.
-    Json(serde_json::Value),
+    Json(JsonBody),
     /// URL-encoded form.
     Form(Vec<(String, Template)>),
     /// Multipart form.
@@ -127,6 +177,24 @@ pub enum Body {
     },
 }
 
+/// A JSON document, serialised around its variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonBody {
+    /// Text and variables, in order.
+    pub parts: Vec<JsonPart>,
+}
+
+/// One part of a JSON document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JsonPart {
+    /// As it stands, already JSON.
+    Text(String),
+    /// A variable that is a whole value and keeps its type.
+    Value(String),
+    /// A variable inside a string.
+    Inside(String),
+}
+
 /// What a right answer looks like.
 #[derive(Debug, Clone)]
 pub struct Expect {
@@ -138,6 +206,10 @@ pub struct Expect {
     pub json: BTreeMap<String, JsonTest>,
     /// The same for each item of a stream.
     pub each: BTreeMap<String, JsonTest>,
+    /// What messages must not quote.
+    pub redaction: Redaction,
+    /// Whether messages may quote the answer: not when it holds a secret to extract.
+    pub quotes_answer: bool,
 }
 
 /// A test of one JSON value.
@@ -151,6 +223,8 @@ pub enum JsonTest {
     NonEmpty,
     /// Equal to this value.
     Equals(serde_json::Value),
+    /// Missing, null, or passing this test: `"string?"` in a file.
+    Optional(Box<JsonTest>),
 }
 
 /// How a streamed body is read.
@@ -162,6 +236,11 @@ pub struct Stream {
     pub meaningful: Option<(String, JsonTest)>,
     /// Fewer items than this is an error of kind `truncated`.
     pub items_min: u64,
+    /// The last item must pass it, else the stream is `truncated`.
+    pub last: Option<(String, JsonTest)>,
+    /// A final item of exactly this text (as `[DONE]`): no JSON, not counted, and
+    /// without it the stream is `truncated`.
+    pub end_marker: Option<String>,
     /// Longest silence.
     pub idle_timeout: Duration,
 }
@@ -211,6 +290,35 @@ pub struct Probe {
 /// The scenario's own default load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Concurrency levels of the closed model.
+    /// Concurrency levels of the closed model; empty when the load is open.
     pub concurrency: Vec<u32>,
+    /// The open model, when the file asks for it instead.
+    pub open: Option<OpenLoad>,
+}
+
+/// Load that comes at its own times, whatever the answers do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenLoad {
+    /// How the sends are spread.
+    pub arrivals: Arrivals,
+    /// Rates, one after the other.
+    pub stages: Vec<Stage>,
+}
+
+/// How the sends of an open load are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Exponential gaps, as independent clients make them.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// One stretch of an open load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// Sends per second.
+    pub rate: f64,
+    /// How long.
+    pub duration: Duration,
 }

@@ -1,1 +1,28 @@
-//! testbed
+//! Private servers and peers for tests and demos.
+//!
+//! Everything here lives on loopback and in temporary folders, and is gone when its owner is gone,
+//! however its owner went: [`Testbed`] starts a Redis and a PostgreSQL of its own, [`Guard`] sees to
+//! their end, [`DelayProxy`] gives loopback the round-trip time of a network, and the peers
+//! [`ExactDelay`] and [`FaultyServer`] are servers whose right answers are known beforehand.
+
+mod delay_proxy;
+mod exact_delay;
+mod fault;
+mod faulty;
+mod guard;
+mod http_message;
+mod peer;
+mod postgres;
+mod programs;
+mod proxied_connection;
+mod proxy_loop;
+mod redis;
+mod server;
+mod server_url;
+mod testbed;
+
+pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};
+pub use exact_delay::{ExactDelay, RouteTruth};
+pub use faulty::{Behaviour, FaultyCounts, FaultyServer};
+pub use guard::{Guard, GuardedCommand, StopSignal};
+pub use testbed::{Options, Testbed, TestbedError};

@@ -1,0 +1,352 @@
+//! The monitor as its user holds it: built once, installed into one runtime, cloned at will.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::runtime::Handle;
+
+use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
+use crate::kernel_canary::{self, KernelCounters};
+use crate::layer::{MatchedRoute, MonitorLayer};
+use crate::meter::{Meter, PollCost, PollStart};
+use crate::warning::LongHold;
+use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
+
+/// Endpoints told apart unless configured otherwise.
+const ENDPOINTS_MAX: usize = 256;
+/// A hold above this is warned about unless configured otherwise.
+const WARN_OVER: Duration = Duration::from_millis(100);
+
+/// Watches one runtime. Clones are cheap and share all counters.
+///
+/// One monitor belongs to one runtime: worker numbers of two would be mixed up. The thread of a
+/// current-thread runtime should stay in one `block_on`: what it sleeps between two of them looks
+/// like a stall.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    pub(crate) inner: Arc<MonitorState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MonitorState {
+    pub(crate) meter: Meter,
+    pub(crate) mode: Mode,
+    pub(crate) started: Instant,
+    pub(crate) start_id: String,
+    pub(crate) kernel: KernelCounters,
+    pub(crate) handle: OnceLock<Handle>,
+    pub(crate) installed: AtomicBool,
+    /// Threads that Tokio has started and not yet stopped: workers and pool.
+    pub(crate) threads_started: AtomicU64,
+    pub(crate) lag: HistogramCells,
+    pub(crate) lag_probed: AtomicBool,
+    #[cfg_attr(
+        not(feature = "axum"),
+        expect(dead_code, reason = "read by the router")
+    )]
+    pub(crate) access: Access,
+    warn_over: Duration,
+}
+
+/// Where the snapshot is served, and to whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    pub(crate) snapshot_path: String,
+    pub(crate) metrics_path: String,
+    pub(crate) token: Option<String>,
+}
+
+/// A path that can't be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "monitor path {path:?}: expected `/` followed by plain segments, and not the monitor's other \
+     path; use something like {SNAPSHOT_PATH:?}"
+)]
+pub struct PathError {
+    /// As given.
+    pub path: String,
+}
+
+/// Settings of a [`Monitor`].
+#[derive(Debug, Clone)]
+pub struct MonitorBuilder {
+    mode: Mode,
+    warn_over: Duration,
+    endpoints_max: usize,
+    access: Access,
+}
+
+impl Monitor {
+    /// Starts with [`Mode::Counters`], a warning above 100 ms, 256 endpoints, and the paths of
+    /// [`wire`](crate::wire).
+    #[must_use]
+    pub fn builder() -> MonitorBuilder {
+        MonitorBuilder {
+            mode: Mode::Counters,
+            warn_over: WARN_OVER,
+            endpoints_max: ENDPOINTS_MAX,
+            access: Access {
+                snapshot_path: SNAPSHOT_PATH.to_owned(),
+                metrics_path: METRICS_PATH.to_owned(),
+                token: None,
+            },
+        }
+    }
+
+    /// Registers the monitor's thread hooks (park, unpark, start, stop) with a runtime's builder.
+    ///
+    /// Tokio keeps one hook of each kind: hooks set on the builder before are replaced, and
+    /// hooks set after replace the monitor's. The hooks do nothing once every clone is dropped.
+    pub fn install<'b>(
+        &self,
+        builder: &'b mut tokio::runtime::Builder,
+    ) -> &'b mut tokio::runtime::Builder {
+        if self.inner.installed.swap(true, Relaxed) {
+            tracing::warn!(
+                target: "unstall",
+                "a loop monitor was installed into a second runtime, whose workers it takes for \
+                 the first one's: build a monitor for each",
+            );
+        }
+        // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
+        let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
+        builder
+            .on_thread_park(move || {
+                if let Some(state) = park.upgrade() {
+                    state.meter.on_park();
+                }
+            })
+            .on_thread_unpark(move || {
+                if let Some(state) = unpark.upgrade() {
+                    state.learn_handle();
+                    state.meter.on_unpark();
+                }
+            })
+            .on_thread_start(move || {
+                if let Some(state) = start.upgrade() {
+                    state.learn_handle();
+                    state.threads_started.fetch_add(1, Relaxed);
+                }
+            })
+            .on_thread_stop(move || {
+                if let Some(state) = stop.upgrade() {
+                    state.threads_started.fetch_sub(1, Relaxed);
+                }
+            })
+    }
+
+    /// A tower layer for axum: its endpoints are axum's matched paths.
+    ///
+    /// Apply it with `Router::layer` or `Router::route_layer`, after the routes; where no route
+    /// matched, and without the feature `axum`, requests count as
+    /// [`UNMATCHED_ENDPOINT`](crate::UNMATCHED_ENDPOINT).
+    #[must_use]
+    pub fn layer(&self) -> MonitorLayer<MatchedRoute> {
+        self.layer_by(MatchedRoute)
+    }
+
+    /// A tower layer for any service over HTTP: `route_of` gives a request's route, without its
+    /// method. It must be a template, never a path with an id in it: beyond the cap, routes share
+    /// [`OTHER_ENDPOINT`](crate::OTHER_ENDPOINT).
+    #[must_use]
+    pub fn layer_by<R>(&self, route_of: R) -> MonitorLayer<R> {
+        MonitorLayer::new(self.clone(), route_of)
+    }
+
+    /// Everything the monitor knows now. Counters only grow; take differences.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.learn_handle();
+        crate::snapshot::take(&self.inner)
+    }
+
+    /// The snapshot in Prometheus' text format, version 0.0.4.
+    #[must_use]
+    pub fn prometheus(&self) -> String {
+        crate::prometheus::render(&self.snapshot())
+    }
+
+    /// How blocked time is charged.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.inner.mode
+    }
+}
+
+impl MonitorBuilder {
+    /// How blocked time is charged.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// A single poll longer than this is warned about, once a second per endpoint at most.
+    #[must_use]
+    pub fn warn_over(mut self, warn_over: Duration) -> Self {
+        self.warn_over = warn_over;
+        self
+    }
+
+    /// Endpoints told apart; requests to further ones share a bucket.
+    #[must_use]
+    pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
+        self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Where the router answers with the snapshot.
+    ///
+    /// # Errors
+    /// When the path isn't `/` and plain segments, or is the metrics' path.
+    pub fn snapshot_path(mut self, path: impl Into<String>) -> Result<Self, PathError> {
+        self.access.snapshot_path = plain_path(path.into(), &self.access.metrics_path)?;
+        Ok(self)
+    }
+
+    /// Where the router answers in Prometheus' text format.
+    ///
+    /// # Errors
+    /// When the path isn't `/` and plain segments, or is the snapshot's path.
+    pub fn metrics_path(mut self, path: impl Into<String>) -> Result<Self, PathError> {
+        self.access.metrics_path = plain_path(path.into(), &self.access.snapshot_path)?;
+        Ok(self)
+    }
+
+    /// Lets who sends `Authorization: Bearer <token>` read from anywhere. An empty token is none.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.access.token = Some(token.into()).filter(|token| !token.is_empty());
+        self
+    }
+
+    /// Builds the monitor. Takes about a millisecond, in which it asks the kernel on a short-lived
+    /// thread whether its counters see a sleep; so build it before the runtime.
+    #[must_use]
+    pub fn build(self) -> Monitor {
+        let endpoints = EndpointRegistry::new(self.endpoints_max);
+        let meter = Meter::new(self.mode == Mode::FullSplit, endpoints);
+        let start_id = start_id(meter.id());
+        Monitor {
+            inner: Arc::new(MonitorState {
+                meter,
+                mode: self.mode,
+                started: Instant::now(),
+                start_id,
+                kernel: kernel_canary::probe(),
+                handle: OnceLock::new(),
+                installed: AtomicBool::new(false),
+                threads_started: AtomicU64::new(0),
+                lag: HistogramCells::default(),
+                lag_probed: AtomicBool::new(false),
+                access: self.access,
+                warn_over: self.warn_over,
+            }),
+        }
+    }
+}
+
+/// What axum can serve without reading it as a pattern.
+fn plain_path(path: String, taken: &str) -> Result<String, PathError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.~".contains(&byte);
+    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && path != taken {
+        Ok(path)
+    } else {
+        Err(PathError { path })
+    }
+}
+
+/// Unique per process start, and per monitor within a process.
+fn start_id(monitor: u64) -> String {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        // A clock before 1970 still leaves the process id and the monitor's number.
+        .map_or(0, |duration| duration.as_nanos());
+    format!("{:x}-{since_epoch:x}-{monitor:x}", std::process::id())
+}
+
+impl MonitorState {
+    /// The runtime's handle isn't known when the hooks are registered, only when they run.
+    fn learn_handle(&self) {
+        if self.handle.get().is_none()
+            && let Ok(handle) = Handle::try_current()
+        {
+            // Another thread of the same runtime may have been first.
+            let _ = self.handle.set(handle);
+        }
+    }
+
+    /// Runs `poll` as one poll of `endpoint`.
+    pub(crate) fn measure<T>(&self, endpoint: &EndpointCells, poll: impl FnOnce() -> T) -> T {
+        let _measured = MeasuredPoll {
+            state: self,
+            endpoint,
+            start: self.meter.begin_poll(),
+        };
+        poll()
+    }
+
+    #[cold]
+    fn warn(&self, endpoint: &EndpointCells, cost: PollCost) {
+        if let Some(suppressed) = endpoint.warnings.admit(self.started.elapsed()) {
+            LongHold {
+                method: endpoint.method,
+                route: &endpoint.route,
+                cost,
+                suppressed,
+            }
+            .warn();
+        }
+    }
+}
+
+/// Ends the poll also when it panics.
+struct MeasuredPoll<'a> {
+    state: &'a MonitorState,
+    endpoint: &'a EndpointCells,
+    start: Option<PollStart>,
+}
+
+impl Drop for MeasuredPoll<'_> {
+    fn drop(&mut self) {
+        if let Some(start) = self.start {
+            let cost = self.state.meter.end_poll(start, self.endpoint);
+            if cost.hold > self.state.warn_over {
+                self.state.warn(self.endpoint, cost);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_a_router_would_choke_on_are_refused_by_name() {
+        for path in [
+            "",
+            "/",
+            "x",
+            "/{id}",
+            "/*x",
+            "/a b",
+            "/a?b",
+            "/ä",
+            METRICS_PATH,
+        ] {
+            let error = Monitor::builder().snapshot_path(path).expect_err(path);
+            assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
+        }
+        assert!(Monitor::builder().snapshot_path("/internal/loop").is_ok());
+        assert!(Monitor::builder().metrics_path(SNAPSHOT_PATH).is_err());
+    }
+
+    #[test]
+    fn start_ids_differ_within_a_process() {
+        let one = Monitor::builder().build();
+        let two = Monitor::builder().build();
+        assert_ne!(one.inner.start_id, two.inner.start_id);
+    }
+}

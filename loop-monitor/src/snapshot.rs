@@ -1,0 +1,139 @@
+//! Puts a [`Snapshot`] together from the shared counters, the runtime and the process.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::monitor::MonitorState;
+use crate::readings;
+use crate::wire::{
+    Mode, RuntimeMetrics, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads,
+};
+
+pub(crate) fn take(state: &MonitorState) -> Snapshot {
+    let handle = state.handle.get();
+    let endpoints = state
+        .meter
+        .endpoints()
+        .all()
+        .iter()
+        .map(|cells| (cells.key(), cells.to_wire()))
+        // The two buckets exist from the start and mean nothing until they are used.
+        .filter(|(_, endpoint)| endpoint.requests > 0)
+        .collect();
+    Snapshot {
+        schema: Schema {
+            name: SCHEMA_NAME.to_owned(),
+            major: SCHEMA_MAJOR,
+            minor: SCHEMA_MINOR,
+        },
+        start_id: state.start_id.clone(),
+        mono_ns: readings::monotonic_ns(),
+        runtime: "tokio".to_owned(),
+        mode: state.mode,
+        loops: handle.map_or(0, loops),
+        endpoints,
+        unattributed: state.meter.unattributed().to_wire(),
+        loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
+        threads: threads(state, handle),
+        runtime_metrics: handle.map(runtime_metrics).unwrap_or_default(),
+        not_covered: not_covered(state, handle),
+    }
+}
+
+fn loops(handle: &Handle) -> u64 {
+    to_u64(handle.metrics().num_workers())
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Tokio's workers run on threads of its pool, and `on_thread_start` runs on both; the loop of a
+/// current-thread runtime runs on the caller's thread, where it doesn't.
+fn threads(state: &MonitorState, handle: Option<&Handle>) -> Threads {
+    let workers = handle.map_or(0, loops);
+    let started = state.threads_started.load(Relaxed);
+    let single = handle.is_some_and(|h| h.runtime_flavor() == RuntimeFlavor::CurrentThread);
+    let pool = if single {
+        started
+    } else {
+        started.saturating_sub(workers)
+    };
+    Threads {
+        workers,
+        pool,
+        other: process_threads().saturating_sub(workers + pool),
+    }
+}
+
+/// Links of a directory of procfs: one per thread, and two for itself. 0 where there is no procfs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "one stat of procfs, which is in memory"
+)]
+fn process_threads() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/task").map_or(0, |tasks| tasks.nlink().saturating_sub(2))
+}
+
+fn runtime_metrics(handle: &Handle) -> RuntimeMetrics {
+    let metrics = handle.metrics();
+    let workers = 0..metrics.num_workers();
+    RuntimeMetrics {
+        busy_ns: workers
+            .clone()
+            .map(|worker| metrics.worker_total_busy_duration(worker))
+            .map(crate::conservation::nanoseconds)
+            .sum(),
+        alive_tasks: to_u64(metrics.num_alive_tasks()),
+        global_queue_depth: to_u64(metrics.global_queue_depth()),
+        parks: workers
+            .map(|worker| metrics.worker_park_count(worker))
+            .sum(),
+    }
+}
+
+fn not_covered(state: &MonitorState, handle: Option<&Handle>) -> Vec<String> {
+    let mut sentences = vec![
+        "Code between monitored polls (spawned tasks, the connection's own reads and writes, the \
+         dropping of futures) has no endpoint: what blocked there is in `unattributed`.",
+        "A poll is counted when it ends: one that never does isn't here, and a busy loop that runs \
+         no monitored poll is accounted for when it parks.",
+        "On a thread that `block_in_place` has given its loop away from, polls are counted but not \
+         timed, until that thread runs a loop again.",
+    ];
+    if handle.is_some_and(|h| h.runtime_flavor() != RuntimeFlavor::CurrentThread) {
+        sentences.push(
+            "The future given to `block_on` of a multi-thread runtime parks without the monitor's \
+             knowledge: only monitored polls in it are measured, nothing between them.",
+        );
+    }
+    if state.mode == Mode::Counters {
+        sentences.push(
+            "Until a thread is first caught blocking, waits below 0.1 ms are charged to the longest \
+             poll since the kernel's counters were last read (at most 10 ms of busy loop, marked \
+             `shared_ns`), not to the poll that waited.",
+        );
+        sentences.push("CPU and run-queue time per endpoint are measured in full split only.");
+    }
+    if !state.installed.load(Relaxed) {
+        sentences.push(
+            "The monitor isn't installed into the runtime's builder: parks and threads are unknown \
+             and only monitored polls are measured.",
+        );
+    }
+    if !state.kernel.see_sleeps {
+        sentences.push(
+            "This kernel's per-thread counters did not show a sleep when the monitor started: \
+             blocked time can't be measured here and 0 means nothing.",
+        );
+    }
+    if !state.kernel.know_run_delay {
+        sentences.push(
+            "This kernel doesn't tell how long a thread waits for a core \
+             (/proc/thread-self/schedstat): on a busy machine blocked time is too high.",
+        );
+    }
+    sentences.into_iter().map(str::to_owned).collect()
+}

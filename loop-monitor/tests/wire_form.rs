@@ -1,0 +1,138 @@
+//! The wire form: its JSON and its schema are what readers in other languages rely on.
+#![expect(clippy::disallowed_methods, reason = "a test may read files")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use unstall_loop_monitor::Monitor;
+use unstall_loop_monitor::wire::{
+    Blocked, Endpoint, Histogram, HoldsOver, Mode, RuntimeMetrics, SCHEMA_MAJOR, SCHEMA_MINOR,
+    SCHEMA_NAME, Schema, Snapshot, Threads,
+};
+
+/// One of everything.
+fn example() -> Snapshot {
+    let blocked = Blocked {
+        slept_ns: 5_100_000,
+        fault_ns: 40_000,
+        shared_ns: 100_000,
+        events: 3,
+        events_over_200us: 1,
+        ns_max: 5_000_000,
+    };
+    let endpoint = Endpoint {
+        requests: 2,
+        polls: 6,
+        hold_ns_sum: 5_400_000,
+        hold_ns_max: 5_200_000,
+        holds_over: HoldsOver {
+            ms_1: 1,
+            ms_10: 0,
+            ms_100: 0,
+        },
+        hold: Histogram {
+            log2_us: vec![3, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        },
+        cpu_ns: 250_000,
+        runqueue_ns: 10_000,
+        blocked: blocked.clone(),
+    };
+    Snapshot {
+        schema: Schema {
+            name: SCHEMA_NAME.to_owned(),
+            major: SCHEMA_MAJOR,
+            minor: SCHEMA_MINOR,
+        },
+        start_id: "4d2-1850e-1".to_owned(),
+        mono_ns: 123_456_789,
+        runtime: "tokio".to_owned(),
+        mode: Mode::FullSplit,
+        loops: 1,
+        endpoints: BTreeMap::from([("GET /users/{id}".to_owned(), endpoint)]),
+        unattributed: blocked,
+        loop_lag: Some(Histogram {
+            log2_us: vec![0, 9, 1],
+        }),
+        threads: Threads {
+            workers: 1,
+            pool: 2,
+            other: 3,
+        },
+        runtime_metrics: RuntimeMetrics {
+            busy_ns: 6_000_000,
+            alive_tasks: 4,
+            global_queue_depth: 0,
+            parks: 17,
+        },
+        not_covered: vec!["The back of the moon.".to_owned()],
+    }
+}
+
+#[test]
+fn the_json_is_stable_and_reads_back() {
+    let snapshot = example();
+    let json = serde_json::to_string(&snapshot).expect("serialises");
+    let read: Snapshot = serde_json::from_str(&json).expect("reads back");
+    assert_eq!(read, snapshot);
+    insta::assert_json_snapshot!(snapshot);
+}
+
+fn schema_path() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/snapshot.schema.json")
+}
+
+fn shipped_schema() -> Value {
+    let text = std::fs::read_to_string(schema_path()).expect("the schema is shipped");
+    serde_json::from_str(&text).expect("the schema is JSON")
+}
+
+#[test]
+fn the_shipped_schema_is_that_of_the_types() {
+    let derived = schemars::schema_for!(Snapshot);
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        let text = serde_json::to_string_pretty(&derived).expect("serialises");
+        std::fs::write(schema_path(), text + "\n").expect("the folder is writable");
+    }
+    let derived = serde_json::to_value(&derived).expect("serialises");
+    assert_eq!(
+        shipped_schema(),
+        derived,
+        "the wire form has changed: bump its minor or major number, then run this test with \
+         UPDATE_SCHEMA=1"
+    );
+}
+
+#[test]
+fn the_schema_accepts_what_is_sent_and_refuses_what_is_not() {
+    let validator = jsonschema::validator_for(&shipped_schema()).expect("a schema");
+    let empty = Monitor::builder().build().snapshot();
+    for snapshot in [example(), empty] {
+        let json = serde_json::to_value(&snapshot).expect("serialises");
+        let errors: Vec<String> = validator
+            .iter_errors(&json)
+            .map(|error| error.to_string())
+            .collect();
+        assert_eq!(errors, Vec::<String>::new());
+        for (pointer, wrong) in [
+            ("/mode", Value::from("guess")),
+            ("/loops", Value::from(-1)),
+            ("/unattributed/slept_ns", Value::from("much")),
+            ("/schema", Value::Null),
+        ] {
+            let mut json = json.clone();
+            *json.pointer_mut(pointer).expect("a field") = wrong;
+            assert!(!validator.is_valid(&json), "{pointer}");
+        }
+    }
+}
+
+#[test]
+fn snapshots_of_one_start_share_its_id_while_the_clock_goes_on() {
+    let monitor = Monitor::builder().build();
+    let before = monitor.snapshot();
+    let after = monitor.snapshot();
+    assert_eq!(before.start_id, after.start_id);
+    assert!(before.mono_ns <= after.mono_ns);
+    assert!(before.mono_ns > 0);
+}

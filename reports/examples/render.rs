@@ -1,0 +1,87 @@
+//! Renders a made-up measurement, to look at the page without measuring.
+//!
+//!     cargo run -p unstall-reports --example render -- report.html
+//!
+//! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
+//! (terminal). A second word chooses what is shown: `steps` (default), `judged`
+//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `large`, `edges` or `hostile`.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use unstall_reports::terminal::Style;
+use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
+
+#[path = "../tests/render/fixture/mod.rs"]
+mod fixture;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = PathBuf::from(arguments.next().ok_or(
+        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|large|edges|hostile]",
+    )?);
+    let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
+    let compared = match shown.as_str() {
+        "steps" => vec![fixture::passing(), fixture::regressing()],
+        "judged" => vec![fixture::judged()],
+        "pass" => vec![fixture::passing()],
+        "inconclusive" => vec![fixture::inconclusive()],
+        "invalid" => vec![fixture::invalid()],
+        "large" => vec![fixture::large()],
+        "edges" => fixture::edges().into(),
+        "hostile" => vec![fixture::hostile()],
+        "run" => Vec::new(),
+        other => {
+            return Err(format!(
+                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, large, edges, hostile"
+            )
+            .into());
+        }
+    };
+    let observed = fixture::observed();
+    let mut entries: Vec<Entry<'_>> = compared
+        .iter()
+        .map(|(record, comparison)| Entry {
+            record,
+            comparison: Some(comparison),
+        })
+        .collect();
+    if entries.is_empty() {
+        entries.push(Entry {
+            record: &observed,
+            comparison: None,
+        });
+    }
+    let report = Report {
+        title: "Async migration: usage check and tunnel".to_owned(),
+        generated_utc: "2026-01-01T00:00:00Z".to_owned(),
+        command: format!(
+            "cargo run -p unstall-reports --example render -- {} {shown}",
+            path.display()
+        ),
+        entries,
+    };
+    let begin = Instant::now();
+    let text = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html") => html::render(&report),
+        Some("md") => markdown::render(&report),
+        Some("xml") => junit::render(&report),
+        Some("txt") => terminal::render(
+            &report,
+            Style {
+                colour: false,
+                width: 110,
+            },
+        ),
+        _ => return Err(format!("{}: expected .html, .md, .xml or .txt", path.display()).into()),
+    };
+    eprintln!(
+        "{}: {} bytes, rendered in {:.1} ms",
+        path.display(),
+        text.len(),
+        begin.elapsed().as_secs_f64() * 1_000.0
+    );
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Scales and ticks of the charts' axes.
+
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, pixel};
+use crate::numbers;
+
+/// Beyond this ratio a linear axis would press the smaller arm onto its floor.
+const LINEAR_RATIO_MAX: f64 = 40.0;
+
+/// The vertical axis: milliseconds, linear from zero or logarithmic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Vertical {
+    low: f64,
+    high: f64,
+    /// Between two ticks of a linear axis.
+    step: f64,
+    logarithmic: bool,
+}
+
+impl Vertical {
+    /// Fits values; logarithmic only when they lie too far apart for one linear axis.
+    /// `typical_min` is the smallest value that must stay readable.
+    pub(super) fn fit(typical_min: f64, max: f64) -> Self {
+        Self::with_scale(typical_min, max, needs_logarithm(typical_min, max))
+    }
+
+    /// The same with the scale given, for charts that are read beside each other.
+    pub(super) fn with_scale(typical_min: f64, max: f64, logarithmic: bool) -> Self {
+        let max = if max > 0.0 { max } else { 1.0 };
+        if logarithmic && typical_min > 0.0 {
+            return Self {
+                low: typical_min.min(max) * 0.5,
+                high: max * 1.2,
+                step: 0.0,
+                logarithmic: true,
+            };
+        }
+        let step = nice_step(max / 5.0);
+        Self {
+            low: 0.0,
+            high: (max * 1.02 / step).ceil() * step,
+            step,
+            logarithmic: false,
+        }
+    }
+
+    /// Name of the axis for a unit.
+    pub(super) fn name(self, unit: &str) -> String {
+        if self.logarithmic {
+            format!("{unit}, logarithmic")
+        } else {
+            unit.to_owned()
+        }
+    }
+
+    pub(super) fn y(self, value: f64) -> i32 {
+        let share = if self.logarithmic {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            value / self.high
+        };
+        pixel(f64::from(BOTTOM) - share.clamp(0.0, 1.0) * f64::from(BOTTOM - TOP))
+    }
+
+    fn ticks(self) -> Vec<f64> {
+        if !self.logarithmic {
+            return (0_u32..12)
+                .map(|index| f64::from(index) * self.step)
+                .take_while(|tick| *tick <= self.high * 1.001)
+                .collect();
+        }
+        let decades = (self.high / self.low).log10();
+        let steps: &[f64] = if decades > 2.5 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        (-4_i32..8)
+            .flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)))
+            .filter(|tick| (self.low..=self.high).contains(tick))
+            .collect()
+    }
+
+    /// Draws grid lines and their labels.
+    pub(super) fn draw(self, canvas: &Canvas<'_>) {
+        for tick in self.ticks() {
+            let y = self.y(tick);
+            canvas.line(Role::Grid, vec![(LEFT, y), (RIGHT, y)], 1);
+            canvas.text(
+                Role::Label,
+                &numbers::tick(tick),
+                (LEFT - 12, y),
+                HPos::Right,
+                VPos::Center,
+            );
+        }
+    }
+}
+
+/// Whether one linear axis would press the smaller values onto its floor.
+pub(super) fn needs_logarithm(typical_min: f64, max: f64) -> bool {
+    typical_min > 0.0 && max / typical_min > LINEAR_RATIO_MAX
+}
+
+/// The horizontal axis in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Horizontal {
+    high: f64,
+}
+
+impl Horizontal {
+    /// From zero to at least one.
+    pub(super) fn fit(max: f64) -> Self {
+        Self { high: max.max(1.0) }
+    }
+
+    pub(super) fn x(self, value: f64) -> i32 {
+        let room = f64::from(RIGHT - LEFT - 24);
+        pixel(f64::from(LEFT + 12) + (value / self.high).clamp(0.0, 1.0) * room)
+    }
+
+    /// Draws labelled ticks below the plot.
+    pub(super) fn draw(self, canvas: &Canvas<'_>) {
+        let step = nice_step(self.high / 5.0).max(1.0);
+        for index in 0_u32..12 {
+            let tick = f64::from(index) * step;
+            if tick > self.high * 1.001 {
+                break;
+            }
+            let at = (self.x(tick), BOTTOM + 10);
+            canvas.text(
+                Role::Label,
+                &numbers::tick(tick),
+                at,
+                HPos::Center,
+                VPos::Top,
+            );
+        }
+    }
+}
+
+/// The next of 1, 2, 5 × 10ᵏ at or above a raw step.
+fn nice_step(raw: f64) -> f64 {
+    let power = 10_f64.powf(raw.max(1e-6).log10().floor());
+    let mantissa = raw.max(1e-6) / power;
+    let nice = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|nice| mantissa <= nice * 1.000_001)
+        .unwrap_or(10.0);
+    nice * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let linear = Vertical::fit(6.0, 41.0);
+        assert_eq!(linear.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        let logarithmic = Vertical::fit(0.5, 400.0);
+        assert!(logarithmic.logarithmic);
+        assert_eq!(logarithmic.ticks(), [1.0, 10.0, 100.0]);
+    }
+
+    #[test]
+    fn values_stay_on_the_surface() {
+        let axis = Vertical::fit(1.0, 10.0);
+        assert_eq!(axis.y(0.0), BOTTOM);
+        assert_eq!(axis.y(1e9), TOP);
+        assert_eq!(Vertical::fit(0.0, 0.0).y(0.0), BOTTOM);
+    }
+}

@@ -1,0 +1,137 @@
+//! Response time by percentile, both arms in one chart.
+//!
+//! The horizontal axis is −log₁₀(1 − q), so that p90, p99 and p99.9 stand at
+//! equal distances. A curve ends where fewer than five observations lie beyond:
+//! what follows would be a story about single requests.
+
+use plotters::style::text_anchor::{HPos, VPos};
+
+use unstall_results::histogram::LatencyHistogram;
+
+use super::axis::{self, Vertical};
+use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, draw, pixel};
+use crate::numbers::as_f64;
+use crate::observed::{self, Samples};
+
+/// Percentiles that get a tick where a sample reaches them.
+const TICKS: [(f64, &str); 5] = [
+    (0.5, "p50"),
+    (0.9, "p90"),
+    (0.99, "p99"),
+    (0.999, "p99.9"),
+    (0.9999, "p99.99"),
+];
+/// Points per curve; enough for a smooth line at this size.
+const POINTS: u32 = 72;
+/// Points per faint curve of one block.
+const POINTS_OF_BLOCK: u32 = 28;
+
+/// One arm of a chart.
+pub(crate) struct Curve<'s> {
+    /// Name of the arm.
+    pub(crate) arm: &'s str,
+    /// Its measurements.
+    pub(crate) samples: &'s Samples<'s>,
+}
+
+/// How the charts of one measurement are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// One faint curve per block.
+    pub(crate) with_blocks: bool,
+    /// Logarithmic milliseconds: the same for all charts that stand side by side.
+    pub(crate) logarithmic: bool,
+}
+
+/// Smallest median and largest drawn value in ms; `None` without enough measurements.
+fn range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
+    curves
+        .iter()
+        .filter_map(|curve| {
+            let response = &curve.samples.response;
+            let end = response.quantile_us(observed::quantile_max(response.count())?)?;
+            Some((
+                as_f64(response.quantile_us(0.5)?) / 1_000.0,
+                as_f64(end) / 1_000.0,
+            ))
+        })
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// Whether these curves lie too far apart for a linear axis.
+pub(crate) fn needs_logarithm(curves: &[Curve<'_>]) -> bool {
+    range(curves).is_some_and(|(median_min, max)| axis::needs_logarithm(median_min, max))
+}
+
+/// Draws the curves; `None` when no arm has enough measurements.
+pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<String> {
+    let (median_min, y_max) = range(curves)?;
+    let drawn: Vec<(&Curve<'_>, Vec<(f64, f64)>)> = curves
+        .iter()
+        .filter_map(|curve| Some((curve, points(&curve.samples.response, POINTS)?)))
+        .collect();
+    let x_max = drawn
+        .iter()
+        .filter_map(|(_, points)| points.last().map(|last| last.0))
+        .reduce(f64::max)?;
+    let vertical = Vertical::with_scale(median_min, y_max, look.logarithmic);
+    let x = |at: f64| pixel(f64::from(LEFT) + at / x_max * f64::from(RIGHT - LEFT));
+    Some(draw(title, |canvas| {
+        vertical.draw(canvas);
+        quantile_ticks(canvas, x_max, &x);
+        canvas.axis_names(&vertical.name("ms"), "percentile of requests");
+        let pixels = |points: &[(f64, f64)]| -> Vec<(i32, i32)> {
+            points
+                .iter()
+                .map(|(at, ms)| (x(*at), vertical.y(*ms)))
+                .collect()
+        };
+        if look.with_blocks {
+            for (curve, _) in &drawn {
+                for block in &curve.samples.per_block {
+                    if let Some(points) = points(block, POINTS_OF_BLOCK) {
+                        canvas.line(Role::of_arm(curve.arm).1, pixels(&points), 2);
+                    }
+                }
+            }
+        }
+        for (curve, points) in &drawn {
+            canvas.line(Role::of_arm(curve.arm).0, pixels(points), 5);
+        }
+    }))
+}
+
+/// (−log₁₀(1 − q), ms) up to where the sample ends.
+fn points(histogram: &LatencyHistogram, count: u32) -> Option<Vec<(f64, f64)>> {
+    let x_max = -(1.0 - observed::quantile_max(histogram.count())?).log10();
+    let mut curve = histogram.curve();
+    let (mut share, mut us) = curve.next()?;
+    let mut points = Vec::with_capacity(count as usize + 1);
+    for index in 0..=count {
+        let x = x_max * f64::from(index) / f64::from(count);
+        let quantile = 1.0 - 10_f64.powf(-x);
+        while share < quantile {
+            (share, us) = curve.next()?;
+        }
+        points.push((x, as_f64(us) / 1_000.0));
+    }
+    Some(points)
+}
+
+fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {
+    for (quantile, label) in TICKS {
+        let at = -(1.0 - quantile).log10();
+        if at > x_max * 1.001 {
+            break;
+        }
+        let at = x(at);
+        canvas.line(Role::Grid, vec![(at, TOP), (at, BOTTOM)], 1);
+        canvas.text(
+            Role::Label,
+            label,
+            (at, BOTTOM + 10),
+            HPos::Center,
+            VPos::Top,
+        );
+    }
+}

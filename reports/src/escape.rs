@@ -1,0 +1,206 @@
+//! Making foreign text safe for each syntax that a report is written in.
+//!
+//! Two stages: [`visible`] turns characters that hide, reorder or control
+//! other text into a readable code such as `⟨U+202E⟩`; then one function per
+//! syntax quotes what that syntax would interpret.
+
+use std::fmt::Write as _;
+
+/// Names longer than this are cut in every format: a page must stay readable.
+const NAME_CHARS_MAX: usize = 240;
+
+/// Replaces control, direction-changing and invisible characters by their code
+/// point in brackets, line breaks and tabs by a space, and cuts very long text.
+pub(crate) fn visible(text: &str) -> String {
+    visible_up_to(text, NAME_CHARS_MAX)
+}
+
+/// Like [`visible`] for sentences, which may be longer than names.
+pub(crate) fn visible_prose(text: &str) -> String {
+    visible_up_to(text, 4 * NAME_CHARS_MAX)
+}
+
+fn visible_up_to(text: &str, chars_max: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, character) in text.chars().enumerate() {
+        if index == chars_max {
+            // Cutting says so: a silent cut would make two names look the same.
+            let left = text.chars().count() - chars_max;
+            write!(out, "… (+{left} characters)").expect("writing to a String cannot fail");
+            break;
+        }
+        match character {
+            '\n' | '\r' | '\t' => out.push(' '),
+            hidden if is_hidden(hidden) => {
+                write!(out, "⟨U+{:04X}⟩", hidden as u32).expect("writing to a String cannot fail")
+            }
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// Characters that a reader cannot see or that change how others are shown.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{00AD}' // soft hyphen
+                | '\u{061C}'
+                | '\u{180E}'
+                | '\u{200B}'..='\u{200F}' // zero width, direction marks
+                | '\u{2028}'..='\u{202E}' // separators, embeddings, overrides
+                | '\u{2060}'..='\u{206F}' // joiners, isolates
+                | '\u{FEFF}'
+                | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{FFFE}'..='\u{FFFF}' // not characters, forbidden in XML
+                | '\u{E0000}'..='\u{E007F}' // tags
+        )
+}
+
+/// For HTML text, HTML attributes in quotes, SVG and XML alike.
+pub(crate) fn markup(text: &str) -> String {
+    quote_markup(&visible(text))
+}
+
+/// The same for sentences.
+pub(crate) fn markup_prose(text: &str) -> String {
+    quote_markup(&visible_prose(text))
+}
+
+fn quote_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// A name in Markdown, as code: a code span, or `<code>` with numeric entities
+/// where a span could be broken out of (backticks) or would split a table (pipes).
+pub(crate) fn markdown_code(name: &str) -> String {
+    let name = visible(name);
+    if name.trim().is_empty() {
+        return "(no name)".to_owned();
+    }
+    let breaks_span = |character: char| matches!(character, '`' | '|' | '\\');
+    if !name.contains(breaks_span) && name.trim() == name {
+        return format!("`{name}`");
+    }
+    let mut out = String::from("<code>");
+    for character in name.chars() {
+        if character.is_ascii_punctuation() {
+            write!(out, "&#{};", character as u32).expect("writing to a String cannot fail");
+        } else {
+            out.push(character);
+        }
+    }
+    out.push_str("</code>");
+    out
+}
+
+/// A sentence in Markdown, also inside a table cell.
+pub(crate) fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for character in visible_prose(text).chars() {
+        match character {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
+                out.push('\\');
+                out.push(character);
+            }
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A word joiner keeps a name in a report from notifying people; it is
+            // added after `visible`, so it is the only one that can be there.
+            '@' => out.push_str("@\u{2060}"),
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// The message of a GitHub workflow command.
+pub(crate) fn annotation_message(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for character in plain_spaces(&visible_prose(text)).chars() {
+        match character {
+            '%' => out.push_str("%25"),
+            '\r' => out.push_str("%0D"),
+            '\n' => out.push_str("%0A"),
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// A property of a GitHub workflow command, such as its title.
+pub(crate) fn annotation_property(text: &str) -> String {
+    annotation_message(text)
+        .replace(':', "%3A")
+        .replace(',', "%2C")
+}
+
+/// Narrow and no-break spaces become plain ones, for output that is searched
+/// and copied from a terminal or a log.
+pub(crate) fn plain_spaces(text: &str) -> String {
+    text.replace(['\u{202F}', '\u{00A0}', '\u{2009}'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_become_visible() {
+        assert_eq!(
+            visible("a\u{202E}b\u{1b}[31m\0"),
+            "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+0000⟩"
+        );
+        assert_eq!(visible("two\nlines\tand a tab"), "two lines and a tab");
+        assert_eq!(
+            visible("zero\u{200B}width\u{FEFF}"),
+            "zero⟨U+200B⟩width⟨U+FEFF⟩"
+        );
+        // Not hidden: an emoji, a letter with a mark, a right-to-left letter.
+        assert_eq!(visible("é ✓ א 漢"), "é ✓ א 漢");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_say_so() {
+        let cut = visible(&"x".repeat(1_000));
+        assert!(cut.ends_with("… (+760 characters)"), "{cut}");
+    }
+
+    #[test]
+    fn markup_is_quoted() {
+        assert_eq!(
+            markup("<script>alert(\"1\")</script>&'"),
+            "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;"
+        );
+    }
+
+    #[test]
+    fn markdown_names_stay_code() {
+        assert_eq!(markdown_code("GET /a_b*c"), "`GET /a_b*c`");
+        assert_eq!(markdown_code("a|b`c"), "<code>a&#124;b&#96;c</code>");
+        assert_eq!(markdown_code("\n"), "(no name)");
+        assert_eq!(
+            markdown("<b> a|b [x](y) @team"),
+            "&lt;b&gt; a\\|b \\[x\\](y) @\u{2060}team"
+        );
+    }
+
+    #[test]
+    fn annotations_cannot_be_left() {
+        assert_eq!(annotation_property("a,b:c\n%"), "a%2Cb%3Ac %25");
+        assert!(!annotation_message("x\n::error::y").contains('\n'));
+    }
+}

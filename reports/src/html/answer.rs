@@ -1,0 +1,285 @@
+//! The top of the page: what a reader takes away in ten seconds.
+
+use std::fmt::Write as _;
+
+use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::summary::summarise;
+
+use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
+
+/// More measurements than this are counted in the sentence instead of named.
+const NAMED_MAX: usize = 5;
+
+/// Writes the answer.
+pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
+    let compared: Vec<(usize, &Entry<'_>, &Comparison)> = report
+        .entries
+        .iter()
+        .enumerate()
+        .filter_map(|(index, entry)| Some((index, entry, entry.comparison?)))
+        .collect();
+    let Some(verdict) = report.verdict() else {
+        return observed_only(out, report);
+    };
+    let worst = compared
+        .iter()
+        .max_by_key(|(index, _, comparison)| (comparison.verdict, usize::MAX - index))
+        .expect("a verdict comes from at least one comparison");
+    writeln!(
+        out,
+        "<section class=\"answer is-{}\" aria-labelledby=\"answer\">{}",
+        vocabulary::verdict(verdict),
+        verdict_line(verdict)
+    )?;
+    if let [(_, _, comparison)] = compared.as_slice() {
+        writeln!(
+            out,
+            "<h1 id=\"answer\">{}</h1>",
+            headline(&comparison.headline)
+        )?;
+    } else {
+        writeln!(
+            out,
+            "<h1 id=\"answer\">{}</h1>\n<ul class=\"sentences\">",
+            escape::markup_prose(&overall_sentence(&compared))
+        )?;
+        for (index, entry, comparison) in &compared {
+            writeln!(
+                out,
+                "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
+                pill(comparison.verdict),
+                super::anchor(*index),
+                escape::markup(&entry.short_name()),
+                escape::markup_prose(&comparison.headline)
+            )?;
+        }
+        writeln!(out, "</ul>")?;
+    }
+    facts(out, &compared, worst)?;
+    writeln!(out, "</section>")
+}
+
+fn verdict_line(verdict: Verdict) -> String {
+    format!(
+        "<p class=\"verdict\"><span class=\"sign\" aria-hidden=\"true\">{}</span> \
+         <strong>{}</strong> <span class=\"meaning\">{}</span></p>",
+        vocabulary::verdict_sign(verdict),
+        vocabulary::verdict(verdict),
+        vocabulary::verdict_meaning(verdict)
+    )
+}
+
+/// A verdict in a line of text.
+pub(super) fn pill(verdict: Verdict) -> String {
+    format!(
+        "<span class=\"pill is-{word}\"><span aria-hidden=\"true\">{}</span> {word}</span>",
+        vocabulary::verdict_sign(verdict),
+        word = vocabulary::verdict(verdict)
+    )
+}
+
+/// The sentence with its first clause set large: it carries the main number.
+fn headline(sentence: &str) -> String {
+    match sentence.split_once("; ") {
+        Some((first, rest)) => format!(
+            "{}<span class=\"rest\"><span class=\"gone\">; </span>{}</span>",
+            escape::markup_prose(first),
+            escape::markup_prose(rest)
+        ),
+        None => escape::markup_prose(sentence),
+    }
+}
+
+/// "Step 3 regresses; Step 2a passes": worst first.
+fn overall_sentence(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
+    let clause = |verdict: Verdict, one: &str, many: &str| -> Option<String> {
+        let names: Vec<String> = compared
+            .iter()
+            .filter(|(_, _, comparison)| comparison.verdict == verdict)
+            .map(|(_, entry, _)| entry.short_name())
+            .collect();
+        match names.as_slice() {
+            [] => None,
+            [name] => Some(format!("{name} {one}")),
+            [first @ .., last] if names.len() <= NAMED_MAX => {
+                Some(format!("{} and {last} {many}", first.join(", ")))
+            }
+            names => Some(format!("{} measurements {many}", names.len())),
+        }
+    };
+    [
+        clause(Verdict::Invalid, "is invalid", "are invalid"),
+        clause(Verdict::Regression, "regresses", "regress"),
+        clause(Verdict::Inconclusive, "is inconclusive", "are inconclusive"),
+        clause(Verdict::Pass, "passes", "pass"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join("; ")
+    .replace("; Step ", "; step ")
+    .replace(" and Step ", " and step ")
+}
+
+fn facts(
+    out: &mut String,
+    compared: &[(usize, &Entry<'_>, &Comparison)],
+    (index, entry, worst): &(usize, &Entry<'_>, &Comparison),
+) -> std::fmt::Result {
+    let several = compared.len() > 1;
+    let lead = if several {
+        format!(
+            "<a href=\"#{}\"><bdi>{}</bdi></a>: ",
+            super::anchor(*index),
+            escape::markup(&entry.short_name())
+        )
+    } else {
+        String::new()
+    };
+    writeln!(out, "<dl class=\"facts\">")?;
+    writeln!(
+        out,
+        "<div><dt>Validity</dt><dd>{}</dd></div>",
+        validity(compared)
+    )?;
+    writeln!(
+        out,
+        "<div><dt>Worst cell</dt><dd>{lead}{}</dd></div>",
+        worst_cell(worst)
+    )?;
+    writeln!(
+        out,
+        "<div class=\"next\"><dt>Next</dt><dd>{lead}{}</dd></div>\n</dl>",
+        escape::markup_prose(&worst.next_action)
+    )
+}
+
+fn validity(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
+    let faults: usize = compared
+        .iter()
+        .map(|(_, _, c)| c.validity.faults.len())
+        .sum();
+    let warnings: usize = compared
+        .iter()
+        .map(|(_, _, c)| c.validity.warnings.len())
+        .sum();
+    let blocks: usize = compared.iter().map(|(_, e, _)| e.record.blocks.len()).sum();
+    let interrupted = compared
+        .iter()
+        .any(|(_, entry, _)| entry.record.interrupted);
+    let noun = |count: usize, one: &str, many: &str| {
+        vocabulary::plural(u64::try_from(count).unwrap_or(u64::MAX), one, many)
+    };
+    let first = compared
+        .iter()
+        .flat_map(|(_, _, c)| c.validity.faults.iter().chain(&c.validity.warnings))
+        .next();
+    let mut text = if faults > 0 {
+        format!("⊘ {}", noun(faults, "fault", "faults"))
+    } else if warnings > 0 {
+        format!("valid, with {}", noun(warnings, "warning", "warnings"))
+    } else {
+        format!("✓ valid: no fault in {}", noun(blocks, "block", "blocks"))
+    };
+    if interrupted {
+        text.push_str("; stopped early");
+    }
+    match first {
+        Some(first) => format!("{text}: {}", escape::markup_prose(first)),
+        None => text,
+    }
+}
+
+fn worst_cell(comparison: &Comparison) -> String {
+    let Some(cell) = ranking::worst(comparison) else {
+        return "none was judged".to_owned();
+    };
+    let (sign, words) = vocabulary::outcome(cell);
+    let change = match &cell.change {
+        Some(change) => format!(
+            ", <span class=\"w\">{} [{}]</span>",
+            numbers::change(cell.metric, change),
+            numbers::interval(cell.metric, change)
+        ),
+        None => String::new(),
+    };
+    format!(
+        "<bdi>{}</bdi> {}: <span class=\"w\">{}</span>{change} · <span class=\"w\">{sign}</span> {words}",
+        escape::markup(vocabulary::cell_endpoint(cell)),
+        vocabulary::metric(cell.metric),
+        numbers::before_after(cell.metric, &cell.before, &cell.after),
+    )
+}
+
+/// Without a comparison there is no verdict: the page says what was seen.
+fn observed_only(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
+    let all_blocks = || report.entries.iter().flat_map(|entry| &entry.record.blocks);
+    let blocks = all_blocks().count();
+    let spoilt = all_blocks().filter(|block| !block.validity.ok).count();
+    let good_blocks = report
+        .entries
+        .iter()
+        .flat_map(|entry| observed::blocks(entry.record));
+    let completed = observed::total(good_blocks.map(|block| block.completed));
+    let failed = observed::total(
+        report
+            .entries
+            .iter()
+            .flat_map(|entry| observed::errors(entry.record).into_values()),
+    );
+    writeln!(
+        out,
+        "<section class=\"answer is-observed\" aria-labelledby=\"answer\">\
+         <p class=\"verdict\"><strong>one version</strong> <span class=\"meaning\">measured, not compared: no verdict</span></p>\
+         <h1 id=\"answer\">{}</h1>\n<dl class=\"facts\">\
+         <div><dt>Validity</dt><dd>{}</dd></div>\
+         <div class=\"next\"><dt>Next</dt><dd>Measure a second version beside it with <code>unstall ab</code> to get a verdict.</dd></div></dl></section>",
+        headline(&observed_sentence(report, completed, failed)),
+        if spoilt == 0 {
+            format!(
+                "✓ valid: no fault in {}",
+                vocabulary::plural(u64::try_from(blocks).unwrap_or(u64::MAX), "block", "blocks")
+            )
+        } else {
+            format!("⊘ {spoilt} of {blocks} blocks spoilt by a fault of the measurement, see below")
+        }
+    )
+}
+
+/// "POST conversations p50 12.1 ms, p95 41.2 ms at c = 20; 8 000 answers, 3 failed".
+fn observed_sentence(report: &Report<'_>, completed: u64, failed: u64) -> String {
+    let counts = format!(
+        "{} successful answers, {} failed",
+        numbers::count(completed),
+        numbers::count(failed)
+    );
+    let summaries = report
+        .entries
+        .iter()
+        .flat_map(|entry| summarise(entry.record));
+    let slowest = summaries
+        .filter_map(|summary| {
+            let at = |quantile: f64| {
+                summary
+                    .percentiles
+                    .iter()
+                    .find(|percentile| (percentile.q - quantile).abs() < 1e-9)
+                    .and_then(|percentile| numbers::percentile(&percentile.estimate))
+            };
+            let p95_ms = summary.percentiles.get(1)?.estimate.value?;
+            Some((
+                p95_ms,
+                at(0.5)?.0,
+                at(0.95)?.0,
+                summary.level,
+                summary.endpoint?,
+            ))
+        })
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    match slowest {
+        Some((_, p50, p95, level, endpoint)) => {
+            format!("{endpoint} is slowest: p50 {p50}, p95 {p95} at c = {level}; {counts}")
+        }
+        None => counts,
+    }
+}

@@ -1,0 +1,235 @@
+//! Reasons to trust the numbers, or not: machine, load, arms, every block.
+
+use std::fmt::Write as _;
+
+use unstall_results::record::{Block, RunRecord};
+
+use super::table;
+use crate::{escape, numbers, observed, vocabulary};
+
+/// Writes the environment of one record.
+pub(super) fn write(
+    out: &mut String,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> std::fmt::Result {
+    writeln!(out, "<h3>Environment</h3>")?;
+    if record.machine.colocated {
+        writeln!(
+            out,
+            "<p class=\"banner\"><strong>Co-located.</strong> Load generator, service and stores share the \
+             cores of one machine: compare the arms, do not read the absolute numbers as capacity.</p>"
+        )?;
+    }
+    if record.interrupted {
+        writeln!(
+            out,
+            "<p class=\"banner\"><strong>Stopped early.</strong> The measurement ended before its plan was done.</p>"
+        )?;
+    }
+    writeln!(out, "<dl class=\"env\">")?;
+    for (term, description) in facts(record) {
+        writeln!(out, "<div><dt>{term}</dt><dd>{description}</dd></div>")?;
+    }
+    writeln!(out, "</dl>")?;
+    requests(out, record)?;
+    block_table(out, record, medians_us)
+}
+
+/// (term, safe markup).
+fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let machine = &record.machine;
+    let text = escape::markup;
+    let mut facts = vec![
+        ("Machine", text(&machine.class)),
+        (
+            "CPU",
+            format!(
+                "{}, {}",
+                text(&machine.cpu),
+                vocabulary::plural(machine.cores.into(), "core", "cores")
+            ),
+        ),
+        ("Kernel", text(&machine.kernel)),
+    ];
+    if let Some(governor) = &machine.governor {
+        facts.push(("Governor", text(governor)));
+    }
+    if let Some(quota) = machine.cgroup_quota_cores {
+        facts.push(("CPU quota", format!("{} cores", numbers::tick(quota))));
+    }
+    facts.extend(load(record));
+    facts.extend(arms(record));
+    let git = record
+        .harness
+        .git
+        .as_ref()
+        .map_or_else(String::new, |git| format!(" ({})", text(git)));
+    facts.push(("Unstall", format!("{}{git}", text(&record.harness.version))));
+    facts.push((
+        "Record",
+        format!("{}, {}", text(&record.id), text(&record.created_utc)),
+    ));
+    facts
+}
+
+/// What was sent, and from what state.
+fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let load = &record.load;
+    let text = escape::markup;
+    let levels: Vec<String> = load.levels.iter().map(u32::to_string).collect();
+    let mut facts = vec![(
+        "Load",
+        format!("{}, concurrency {}", text(&load.model), levels.join(", ")),
+    )];
+    facts.push((
+        "Requests",
+        format!(
+            "{} per endpoint, level and block; warm-up {} per user, at least {}",
+            numbers::count(load.requests_per_endpoint),
+            numbers::count(load.warmup_per_user.into()),
+            numbers::ms_from_us(load.warmup_ms_min.saturating_mul(1_000))
+        ),
+    ));
+    if load.pairs > 0 {
+        facts.push(("Planned pairs", numbers::count(load.pairs.into())));
+    }
+    facts.push(("Seed", load.seed.to_string()));
+    facts.push(("State reset", text(&load.state_reset)));
+    if let Some(stated) = load.store_round_trip_us {
+        let measured = load
+            .store_round_trip_us_measured
+            .map_or_else(String::new, |us| {
+                format!(", measured {}", numbers::ms_from_us(us))
+            });
+        facts.push((
+            "Store round trip",
+            format!("{} stated{measured}", numbers::ms_from_us(stated)),
+        ));
+    }
+    facts
+}
+
+/// What each arm ran.
+fn arms(record: &RunRecord) -> impl Iterator<Item = (&'static str, String)> {
+    observed::arms(record).into_iter().filter_map(|name| {
+        let arm = record.arms.get(name)?;
+        let what = match arm.command.as_ref().or(arm.url.as_ref()) {
+            Some(started_or_found) => format!("<code>{}</code>", escape::markup(started_or_found)),
+            None => "unknown".to_owned(),
+        };
+        let git = arm
+            .git
+            .as_ref()
+            .map_or_else(String::new, |git| format!(" at {}", escape::markup(git)));
+        let term = match name {
+            "before" => "Before",
+            "after" => "After",
+            _ => "Service",
+        };
+        Some((term, format!("{what}{git}")))
+    })
+}
+
+fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let columns = [
+        table::text("Endpoint"),
+        table::text("Method"),
+        table::text("Path"),
+        table::number("Timeout"),
+    ];
+    writeln!(
+        out,
+        "<details><summary>Scenario <bdi>{}</bdi>: what each user sends</summary>",
+        escape::markup(&record.scenario.name)
+    )?;
+    table::open(
+        out,
+        &format!(
+            "In this order. SHA-256 of the scenario {}",
+            escape::markup(&record.scenario.sha256)
+        ),
+        &columns,
+    )?;
+    for endpoint in &record.scenario.endpoints {
+        table::row(
+            out,
+            &columns,
+            &[
+                format!("<bdi>{}</bdi>", escape::markup(&endpoint.name)),
+                escape::markup(&endpoint.method),
+                format!("<code>{}</code>", escape::markup(&endpoint.path)),
+                numbers::ms_from_us(endpoint.timeout_ms.saturating_mul(1_000)),
+            ],
+        )?;
+    }
+    table::close(out)?;
+    writeln!(out, "</details>")
+}
+
+fn block_table(
+    out: &mut String,
+    record: &RunRecord,
+    medians_us: &[Option<u64>],
+) -> std::fmt::Result {
+    let columns = [
+        table::number("#"),
+        table::text("Arm"),
+        table::number("Pair"),
+        table::number("c"),
+        table::number("Completed"),
+        table::number("Failed"),
+        table::number("Rate"),
+        table::number("p50"),
+        table::number("Lag p99"),
+        table::number("Stolen"),
+        table::text("Validity"),
+    ];
+    writeln!(out, "<details><summary>Blocks in run order</summary>")?;
+    table::open(
+        out,
+        "One process start and one stretch of load each. Lag is how late the generator itself was; stolen is CPU \
+         time that the hypervisor gave to others.",
+        &columns,
+    )?;
+    for (index, (block, median_us)) in record.blocks.iter().zip(medians_us).enumerate() {
+        table::row(out, &columns, &block_cells(index, block, *median_us))?;
+    }
+    table::close(out)?;
+    writeln!(out, "</details>")
+}
+
+fn block_cells(index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
+    let dash = || "–".to_owned();
+    let rate = if block.wall_ns > 0 {
+        let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
+        numbers::value(unstall_results::comparison::Metric::Throughput, per_second)
+    } else {
+        dash()
+    };
+    vec![
+        (index + 1).to_string(),
+        escape::markup(&block.arm),
+        block.pair.saturating_add(1).to_string(),
+        block.level.to_string(),
+        numbers::count(block.completed),
+        numbers::count(observed::total(block.errors.values().copied())),
+        rate,
+        median_us.map_or_else(dash, numbers::ms_from_us),
+        observed::quantile_us(&block.generator_lag, 0.99).map_or_else(dash, numbers::ms_from_us),
+        block.steal_share.map_or_else(dash, |share| {
+            numbers::value(
+                unstall_results::comparison::Metric::ErrorRate,
+                share * 100.0,
+            )
+        }),
+        if block.validity.ok {
+            "✓ ok".to_owned()
+        } else {
+            format!(
+                "⊘ {}",
+                escape::markup_prose(&block.validity.reasons.join("; "))
+            )
+        },
+    ]
+}

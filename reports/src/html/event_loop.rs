@@ -1,0 +1,177 @@
+//! Why: which route blocked the event loop, and what it cost in CPU.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use unstall_results::comparison::Metric;
+use unstall_results::record::RunRecord;
+
+use super::table;
+use crate::observed::{self, RouteLoop};
+use crate::{escape, numbers, vocabulary};
+
+/// Routes with bars; the table has all of them.
+const BARS_MAX: usize = 12;
+
+/// Writes blocked time and CPU by route, or says that nothing was monitored.
+pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let arms = observed::arms(record);
+    let by_arm: Vec<(&str, BTreeMap<&str, RouteLoop>)> = arms
+        .iter()
+        .map(|arm| (*arm, observed::routes(record, arm)))
+        .collect();
+    if record.blocks.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h3>What held the event loop</h3>")?;
+    if by_arm.iter().all(|(_, routes)| routes.is_empty()) {
+        return writeln!(
+            out,
+            "<p class=\"note\">The service had no loop monitor, so blocked time is unknown. Add the \
+             <code>unstall-loop-monitor</code> layer to see it by route.</p>"
+        );
+    }
+    let routes = ranked(&by_arm);
+    bars(out, &routes, &by_arm)?;
+    route_table(out, record, &routes, &by_arm)
+}
+
+/// Routes by the most blocked time in any arm.
+fn ranked<'r>(by_arm: &[(&str, BTreeMap<&'r str, RouteLoop>)]) -> Vec<(&'r str, f64)> {
+    let mut worst: BTreeMap<&str, f64> = BTreeMap::new();
+    for (_, routes) in by_arm {
+        for (route, seen) in routes {
+            // A route without requests has no rate; it stays in the table with a dash.
+            let blocked = seen.blocked_ms_per_1000().unwrap_or(0.0);
+            let entry = worst.entry(route).or_insert(0.0);
+            *entry = entry.max(blocked);
+        }
+    }
+    let mut routes: Vec<(&str, f64)> = worst.into_iter().collect();
+    routes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    routes
+}
+
+fn bars(
+    out: &mut String,
+    routes: &[(&str, f64)],
+    by_arm: &[(&str, BTreeMap<&str, RouteLoop>)],
+) -> std::fmt::Result {
+    let max = routes.first().map_or(0.0, |route| route.1);
+    if max <= 0.0 {
+        return writeln!(
+            out,
+            "<p class=\"note\">✓ No route blocked the loop in any arm.</p>"
+        );
+    }
+    writeln!(
+        out,
+        "<figure><figcaption>Blocked time of the loop, ms per 1\u{202F}000 requests of the route</figcaption>\
+         <div class=\"bars\" aria-hidden=\"true\">"
+    )?;
+    for (route, _) in routes.iter().take(BARS_MAX) {
+        write!(
+            out,
+            "<p class=\"route\"><bdi>{}</bdi></p>",
+            escape::markup(route)
+        )?;
+        for (arm, seen) in by_arm {
+            let Some(blocked) = seen.get(route).and_then(RouteLoop::blocked_ms_per_1000) else {
+                continue;
+            };
+            let class = if *arm == "before" { "before" } else { "after" };
+            writeln!(
+                out,
+                "<p class=\"bar {class}\"><span>{}</span><i style=\"--w:{:.2}%\"></i><b>{}</b></p>",
+                escape::markup(arm),
+                100.0 * blocked / max,
+                numbers::value(Metric::BlockedMsPer1000, blocked)
+            )?;
+        }
+    }
+    writeln!(out, "</div></figure>")?;
+    if routes.len() > BARS_MAX {
+        writeln!(
+            out,
+            "<p class=\"note\">{} more below.</p>",
+            vocabulary::plural(
+                u64::try_from(routes.len() - BARS_MAX).unwrap_or(u64::MAX),
+                "route",
+                "routes"
+            )
+        )?;
+    }
+    Ok(())
+}
+
+fn route_table(
+    out: &mut String,
+    record: &RunRecord,
+    routes: &[(&str, f64)],
+    by_arm: &[(&str, BTreeMap<&str, RouteLoop>)],
+) -> std::fmt::Result {
+    let columns = [
+        table::text("Route"),
+        table::text("Arm"),
+        table::number("Requests"),
+        table::number("Blocked per 1\u{202F}000"),
+        table::number("Blocks ≥\u{202F}200\u{202F}µs"),
+        table::number("Longest block"),
+        table::number("Longest hold"),
+        table::number("CPU per request"),
+    ];
+    writeln!(
+        out,
+        "<details><summary>Table: event loop by route</summary>"
+    )?;
+    table::open(
+        out,
+        "What each route did to the loop. A hold is one uninterrupted poll; blocked is the part of it in which the \
+         thread slept or waited for a page. CPU is measured inside polls, where the monitor splits them.",
+        &columns,
+    )?;
+    for (route, _) in routes {
+        for (arm, seen) in by_arm {
+            let Some(seen) = seen.get(route) else {
+                continue;
+            };
+            table::row(out, &columns, &route_cells(route, arm, seen))?;
+        }
+    }
+    table::close(out)?;
+    let unattributed: Vec<String> = by_arm
+        .iter()
+        .filter_map(|(arm, _)| {
+            let us = observed::unattributed_us(record, arm)?;
+            Some(format!(
+                "{} {}",
+                escape::markup(arm),
+                numbers::ms_from_us(us)
+            ))
+        })
+        .collect();
+    if !unattributed.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"note\">Blocked time that no route could be charged with: {}.</p>",
+            unattributed.join(", ")
+        )?;
+    }
+    writeln!(out, "</details>")
+}
+
+fn route_cells(route: &str, arm: &str, seen: &RouteLoop) -> Vec<String> {
+    let or_dash = |metric: Metric, value: Option<f64>| {
+        value.map_or_else(|| "–".to_owned(), |value| numbers::value(metric, value))
+    };
+    vec![
+        format!("<bdi>{}</bdi>", escape::markup(route)),
+        escape::markup(arm),
+        numbers::count(seen.requests),
+        or_dash(Metric::BlockedMsPer1000, seen.blocked_ms_per_1000()),
+        numbers::count(seen.blocks_over_200us),
+        numbers::ms_from_us(seen.blocked_us_max),
+        numbers::ms_from_us(seen.hold_us_max),
+        or_dash(Metric::CpuUsPerRequest, seen.cpu_us_per_request()),
+    ]
+}

@@ -1,0 +1,82 @@
+//! The ledger: one row per step, with what to do about it.
+
+use std::fmt::Write as _;
+
+use unstall_results::comparison::Comparison;
+use unstall_results::ledger::{self, Row};
+
+use super::{answer, table};
+use crate::{Report, escape, ranking, vocabulary};
+
+/// Writes the ledger when at least two measurements were compared.
+pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
+    let compared: Vec<(usize, &Comparison)> = report
+        .entries
+        .iter()
+        .enumerate()
+        .filter_map(|(index, entry)| Some((index, entry.comparison?)))
+        .collect();
+    if compared.len() < 2 {
+        return Ok(());
+    }
+    let columns = [
+        table::text("Step"),
+        table::text("Title"),
+        table::text("PR branch"),
+        table::text("Risk"),
+        table::text("Decision"),
+        table::number("p95 before → after"),
+        table::number("Blocked before → after"),
+    ];
+    writeln!(
+        out,
+        "<section aria-labelledby=\"ledger\"><h2 id=\"ledger\">Ledger</h2>"
+    )?;
+    table::open_with_class(
+        out,
+        "ledger",
+        "Each step against the state before it. p95 is that of the endpoint that regressed, or else of the step’s own that changed most; blocked time \
+         is the whole service’s, per 1\u{202F}000 requests.",
+        &columns,
+    )?;
+    let rows = ledger::rows(compared.iter().map(|(_, comparison)| *comparison));
+    for ((index, comparison), row) in compared.iter().zip(&rows) {
+        table::row(out, &columns, &cells(*index, comparison, row))?;
+    }
+    table::close(out)?;
+    writeln!(out, "</section>")
+}
+
+fn cells(index: usize, comparison: &Comparison, row: &Row) -> Vec<String> {
+    let or_dash = |text: &str| match text {
+        "" => "–".to_owned(),
+        text => format!("<bdi>{}</bdi>", escape::markup(text)),
+    };
+    let branch = match row.branch.as_str() {
+        "" => "–".to_owned(),
+        branch => format!("<code>{}</code>", escape::markup(branch)),
+    };
+    let p95 = ranking::ledger_p95(comparison, row);
+    let endpoint = p95
+        .and_then(|cell| cell.endpoint.as_ref())
+        .map_or_else(String::new, |endpoint| {
+            format!("<small><bdi>{}</bdi></small>", escape::markup(endpoint))
+        });
+    vec![
+        format!(
+            "<a href=\"#{}\"><bdi>{}</bdi></a>",
+            super::anchor(index),
+            escape::markup(&row.step)
+        ),
+        or_dash(&row.title),
+        branch,
+        or_dash(&row.risk),
+        format!(
+            "<span class=\"w\"><strong>{}</strong> {}</span>",
+            vocabulary::decision(row.decision),
+            answer::pill(row.verdict)
+        ),
+        format!("{}{endpoint}", ranking::before_after(p95)),
+        ranking::before_after(ranking::ledger_blocked(comparison)),
+    ]
+}

@@ -1,0 +1,110 @@
+//! What one version did: the table of a `run`, and failures by kind.
+
+use std::fmt::Write as _;
+
+use unstall_results::comparison::Metric;
+use unstall_results::record::RunRecord;
+use unstall_results::summary::{Percentile, summarise};
+
+use super::table;
+use crate::{escape, numbers, observed, vocabulary};
+
+/// Writes requests, errors and percentiles per endpoint and concurrency.
+pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let columns = [
+        table::text("Endpoint"),
+        table::number("c"),
+        table::number("Requests"),
+        table::number("Failed"),
+        table::number("Rate"),
+        table::number("p50"),
+        table::number("p95"),
+        table::number("p99"),
+        table::number("max"),
+    ];
+    writeln!(out, "<h3>What was seen</h3>")?;
+    table::open(
+        out,
+        "Response time from the moment a request was meant to be sent; behind each percentile its 95\u{202F}% \
+         interval. A timeout counts as at least its limit.",
+        &columns,
+    )?;
+    let summaries = summarise(record);
+    for summary in &summaries {
+        let Some(endpoint) = &summary.endpoint else {
+            continue;
+        };
+        let mut cells = vec![
+            format!("<bdi>{}</bdi>", escape::markup(endpoint)),
+            summary.level.to_string(),
+            numbers::count(summary.requests),
+            numbers::count(summary.requests - summary.completed),
+            numbers::value(Metric::Throughput, summary.throughput_per_second),
+        ];
+        cells.extend(summary.percentiles.iter().map(percentile));
+        cells.push(
+            summary
+                .response_us_max
+                .map_or_else(|| "–".to_owned(), numbers::ms_from_us),
+        );
+        table::row(out, &columns, &cells)?;
+    }
+    table::close(out)?;
+    if summaries.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"note\">No block may be used: see “Blocks in run order” for what spoilt them.</p>"
+        )?;
+    }
+    for service in summaries
+        .iter()
+        .filter(|summary| summary.endpoint.is_none())
+    {
+        writeln!(
+            out,
+            "<p class=\"note\">Whole service at c\u{202F}=\u{202F}{}: {}.</p>",
+            service.level,
+            vocabulary::whole_service(service)
+        )?;
+    }
+    Ok(())
+}
+
+/// A percentile with its interval, or what it would take.
+fn percentile(percentile: &Percentile) -> String {
+    match numbers::percentile(&percentile.estimate) {
+        Some((value, interval)) => format!("{value} <small>{interval}</small>"),
+        None => "<small>insufficient data</small>".to_owned(),
+    }
+}
+
+/// Writes failures by kind, where there are any.
+pub(super) fn write_errors(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    let errors = observed::errors(record);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        table::text("Kind"),
+        table::text("Arm"),
+        table::number("Requests"),
+    ];
+    writeln!(out, "<h3>Failures</h3>")?;
+    table::open(
+        out,
+        "Failures of the service or the network, seen from the client.",
+        &columns,
+    )?;
+    for ((arm, kind), count) in errors {
+        table::row(
+            out,
+            &columns,
+            &[
+                vocabulary::error_kind(kind).to_owned(),
+                escape::markup(arm),
+                numbers::count(count),
+            ],
+        )?;
+    }
+    table::close(out)
+}

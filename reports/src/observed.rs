@@ -1,0 +1,266 @@
+//! What charts and route tables show, summed over the blocks of a record.
+//!
+//! Blocks that a fault of our own spoilt are left out, as they are from the
+//! comparison; a record without a single good block shows all of them, since
+//! seeing why is then the point.
+
+use std::collections::BTreeMap;
+
+use unstall_results::histogram::LatencyHistogram;
+use unstall_results::record::{Block, ErrorKind, RunRecord};
+
+use crate::numbers::{self, as_f64};
+
+/// Fewer observations than this beyond a percentile say nothing about it.
+const TAIL_OBSERVATIONS_MIN: f64 = 5.0;
+
+/// A sum that stays at the largest number instead of overflowing: a record may
+/// come from anywhere.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+/// The arms of a record in reading order: before, after, then any other.
+pub(crate) fn arms(record: &RunRecord) -> Vec<&str> {
+    let mut arms: Vec<&str> = record.arms.keys().map(String::as_str).collect();
+    for block in &record.blocks {
+        if !arms.contains(&block.arm.as_str()) {
+            arms.push(&block.arm);
+        }
+    }
+    arms.sort_by_key(|arm| match *arm {
+        "before" => 0,
+        "after" => 1,
+        _ => 2,
+    });
+    arms
+}
+
+/// The blocks that count.
+pub(crate) fn blocks(record: &RunRecord) -> Vec<&Block> {
+    let valid: Vec<&Block> = record
+        .blocks
+        .iter()
+        .filter(|block| block.validity.ok)
+        .collect();
+    if valid.is_empty() {
+        record.blocks.iter().collect()
+    } else {
+        valid
+    }
+}
+
+/// Concurrencies that were measured, ascending.
+pub(crate) fn levels(record: &RunRecord) -> Vec<u32> {
+    let mut levels: Vec<u32> = record.blocks.iter().map(|block| block.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    levels
+}
+
+/// Endpoint names: the scenario's order first, then any that only blocks know.
+pub(crate) fn endpoints(record: &RunRecord) -> Vec<&str> {
+    let mut names: Vec<&str> = record
+        .scenario
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.name.as_str())
+        .collect();
+    for block in &record.blocks {
+        for name in block.endpoints.keys() {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// One endpoint of one arm at one level.
+#[derive(Debug, Default)]
+pub(crate) struct Samples<'r> {
+    /// Response times of all good blocks together, successes only.
+    pub(crate) response: LatencyHistogram,
+    /// The same of each block.
+    pub(crate) per_block: Vec<&'r LatencyHistogram>,
+    /// Successful answers.
+    pub(crate) completed: u64,
+    /// Failures by kind.
+    pub(crate) errors: BTreeMap<ErrorKind, u64>,
+    /// Wall time of the blocks.
+    pub(crate) wall_ns: u64,
+}
+
+impl Samples<'_> {
+    /// Failures of every kind.
+    pub(crate) fn failed(&self) -> u64 {
+        total(self.errors.values().copied())
+    }
+
+    /// A percentile for a table: a dash where the sample ends before it.
+    pub(crate) fn quantile_text(&self, quantile: f64) -> String {
+        quantile_us(&self.response, quantile).map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    }
+
+    /// The largest value for a table.
+    pub(crate) fn max_text(&self) -> String {
+        self.response
+            .max_us()
+            .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    }
+}
+
+/// Sums one endpoint over the good blocks of an arm.
+pub(crate) fn samples<'r>(
+    record: &'r RunRecord,
+    arm: &str,
+    level: u32,
+    endpoint: &str,
+) -> Samples<'r> {
+    let mut samples = Samples::default();
+    for block in blocks(record) {
+        if block.arm != arm || block.level != level {
+            continue;
+        }
+        let Some(measured) = block.endpoints.get(endpoint) else {
+            continue;
+        };
+        samples.completed = samples.completed.saturating_add(measured.completed);
+        samples.wall_ns = samples.wall_ns.saturating_add(block.wall_ns);
+        for (kind, count) in &measured.errors {
+            let sum = samples.errors.entry(*kind).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        samples.per_block.push(&measured.response);
+    }
+    samples.response = LatencyHistogram::sum(samples.per_block.iter().copied());
+    samples
+}
+
+/// The highest quantile that a sample of this size supports.
+pub(crate) fn quantile_max(count: u64) -> Option<f64> {
+    let quantile = 1.0 - TAIL_OBSERVATIONS_MIN / as_f64(count);
+    (quantile > 0.0).then_some(quantile)
+}
+
+/// A percentile in µs, or `None` where the sample ends before it.
+pub(crate) fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<u64> {
+    let max = quantile_max(histogram.count())?;
+    // The comparison allows for the rounding of 1 − 5/n.
+    (quantile <= max + 1e-9)
+        .then(|| histogram.quantile_us(quantile))
+        .flatten()
+}
+
+/// What one route did to the event loop, over the good blocks of one arm.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct RouteLoop {
+    /// Requests that reached the service.
+    pub(crate) requests: u64,
+    /// Blocked time, all classes.
+    pub(crate) blocked_us: u64,
+    /// Longest blocked time in one poll.
+    pub(crate) blocked_us_max: u64,
+    /// Polls with blocked time of at least 200 µs.
+    pub(crate) blocks_over_200us: u64,
+    /// Longest single poll.
+    pub(crate) hold_us_max: u64,
+    /// CPU inside polls, where the monitor split it.
+    pub(crate) cpu_us: u64,
+    /// Waiting for a core inside polls, where the monitor split it.
+    pub(crate) runqueue_us: u64,
+}
+
+impl RouteLoop {
+    /// Blocked ms per 1 000 requests; numerically µs per request.
+    pub(crate) fn blocked_ms_per_1000(&self) -> Option<f64> {
+        (self.requests > 0).then(|| as_f64(self.blocked_us) / as_f64(self.requests))
+    }
+
+    /// CPU µs per request inside polls; `None` where the monitor did not split it.
+    pub(crate) fn cpu_us_per_request(&self) -> Option<f64> {
+        (self.requests > 0 && self.cpu_us > 0).then(|| as_f64(self.cpu_us) / as_f64(self.requests))
+    }
+}
+
+/// Route → what it did, for one arm; empty when the service has no monitor.
+pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, RouteLoop> {
+    let mut routes: BTreeMap<&str, RouteLoop> = BTreeMap::new();
+    for block in blocks(record).into_iter().filter(|block| block.arm == arm) {
+        let Some(monitor) = &block.monitor else {
+            continue;
+        };
+        for (route, seen) in &monitor.endpoints {
+            let sum = routes.entry(route).or_default();
+            sum.requests = sum.requests.saturating_add(seen.requests);
+            sum.blocked_us = sum
+                .blocked_us
+                .saturating_add(seen.blocked_us.slept)
+                .saturating_add(seen.blocked_us.fault);
+            sum.blocked_us_max = sum.blocked_us_max.max(seen.blocked_us_max);
+            sum.blocks_over_200us = sum.blocks_over_200us.saturating_add(seen.blocks_over_200us);
+            sum.hold_us_max = sum.hold_us_max.max(seen.hold_us_max);
+            sum.cpu_us = sum.cpu_us.saturating_add(seen.cpu_us);
+            sum.runqueue_us = sum.runqueue_us.saturating_add(seen.runqueue_us);
+        }
+    }
+    routes
+}
+
+/// Blocked time that no route could be charged with, µs, and whether any block
+/// of the arm was monitored at all.
+pub(crate) fn unattributed_us(record: &RunRecord, arm: &str) -> Option<u64> {
+    let mut monitored = blocks(record)
+        .into_iter()
+        .filter(|block| block.arm == arm)
+        .filter_map(|block| block.monitor.as_ref())
+        .peekable();
+    monitored.peek()?;
+    Some(total(
+        monitored.map(|monitor| monitor.unattributed_blocked_us),
+    ))
+}
+
+/// Failures of a whole record by arm and kind.
+pub(crate) fn errors(record: &RunRecord) -> BTreeMap<(&str, ErrorKind), u64> {
+    let mut errors = BTreeMap::new();
+    for block in blocks(record) {
+        for (kind, count) in &block.errors {
+            if *count > 0 {
+                let sum: &mut u64 = errors.entry((block.arm.as_str(), *kind)).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+    }
+    errors
+}
+
+/// The median in µs over all endpoints of each block, in run order.
+pub(crate) fn block_medians_us(record: &RunRecord) -> Vec<Option<u64>> {
+    record
+        .blocks
+        .iter()
+        .map(|block| {
+            let endpoints = block.endpoints.values();
+            let all = LatencyHistogram::sum(endpoints.map(|endpoint| &endpoint.response));
+            quantile_us(&all, 0.5)
+        })
+        .collect()
+}
+
+/// (second, arm) → the p95 in µs of that second in each good block that reached it;
+/// never an empty list.
+pub(crate) fn p95_by_second(record: &RunRecord, level: u32) -> BTreeMap<(u32, &str), Vec<u64>> {
+    let mut seconds: BTreeMap<(u32, &str), Vec<u64>> = BTreeMap::new();
+    for block in blocks(record) {
+        for second in block.series.iter().filter(|_| block.level == level) {
+            if let Some(p95_us) = second.p95_us {
+                seconds
+                    .entry((second.second, &block.arm))
+                    .or_default()
+                    .push(p95_us);
+            }
+        }
+    }
+    seconds
+}

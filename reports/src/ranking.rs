@@ -1,0 +1,128 @@
+//! In which order cells are shown: what fails first, what decides before what
+//! is only shown.
+
+use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale};
+use unstall_results::ledger::Row;
+
+use crate::numbers;
+
+/// The group of a table that a cell belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// Counts for the verdict.
+    Judged,
+    /// Measured and shown beside it.
+    Advisory,
+    /// Nothing to judge: too few requests, or not measured.
+    Unmeasured,
+}
+
+impl Group {
+    /// All groups, in reading order.
+    pub(crate) const ALL: [Self; 3] = [Self::Judged, Self::Advisory, Self::Unmeasured];
+
+    /// Heading of the group.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Judged => "Judged",
+            Self::Advisory => "Advisory: shown, not judged",
+            Self::Unmeasured => "Not enough data",
+        }
+    }
+}
+
+/// The group of one cell.
+pub(crate) fn group(cell: &Cell) -> Group {
+    match cell.outcome {
+        Outcome::Insufficient { .. } | Outcome::NotMeasured if !cell.judged => Group::Unmeasured,
+        _ if cell.judged => Group::Judged,
+        _ => Group::Advisory,
+    }
+}
+
+/// Cells of one group, worst first; equals keep the order of the comparison.
+pub(crate) fn cells(comparison: &Comparison, wanted: Group) -> Vec<&Cell> {
+    let mut cells: Vec<&Cell> = comparison
+        .cells
+        .iter()
+        .filter(|cell| group(cell) == wanted)
+        .collect();
+    cells.sort_by(|a, b| {
+        badness(a)
+            .cmp(&badness(b))
+            .then_with(|| magnitude(b).total_cmp(&magnitude(a)))
+    });
+    cells
+}
+
+/// 0 is worst.
+fn badness(cell: &Cell) -> u8 {
+    match cell.outcome {
+        Outcome::Regression => 0,
+        Outcome::Inconclusive { .. } => 1,
+        Outcome::Insufficient { .. } => 2,
+        Outcome::NotMeasured => 3,
+        Outcome::Improvement => 4,
+        Outcome::WithinLimit => 5,
+    }
+}
+
+/// How far a cell moved, for the order of regressions and undecided ones;
+/// others keep the scenario's order, which readers know.
+fn magnitude(cell: &Cell) -> f64 {
+    match (&cell.change, cell.outcome) {
+        (Some(change), Outcome::Regression | Outcome::Inconclusive { .. }) => match change.scale {
+            Scale::Ratio if change.estimate > 0.0 => change.estimate.ln().abs(),
+            Scale::Ratio => f64::MAX,
+            // A difference has no common scale with ratios; half a doubling keeps it
+            // among the visible ones without hiding a large ratio.
+            Scale::Difference => 0.35,
+        },
+        _ => 0.0,
+    }
+}
+
+/// The worst judged cell, as the comparison names it.
+pub(crate) fn worst(comparison: &Comparison) -> Option<&Cell> {
+    comparison
+        .worst_cell
+        .and_then(|index| comparison.cells.get(index))
+}
+
+/// Whether a comparison has more than one concurrency: only then does a row
+/// need to say which.
+pub(crate) fn several_levels(comparison: &Comparison) -> bool {
+    let mut levels = comparison.cells.iter().map(|cell| cell.level);
+    let first = levels.next();
+    levels.any(|level| Some(level) != first)
+}
+
+/// The cell behind the ledger's p95: after a regression the one that stands worst,
+/// else that of the row's endpoint. A cell also knows where a value is only a bound.
+pub(crate) fn ledger_p95<'c>(comparison: &'c Comparison, row: &Row) -> Option<&'c Cell> {
+    let p95 = |cell: &&Cell| cell.metric == Metric::ResponseP95;
+    let regressed = cells(comparison, Group::Judged)
+        .into_iter()
+        .find(|cell| p95(cell) && cell.outcome == Outcome::Regression);
+    let of_row = || {
+        comparison.cells.iter().filter(p95).find(|cell| {
+            cell.endpoint == row.endpoint
+                && row.p95_ms.map(|(before, _)| before) == cell.before.value
+        })
+    };
+    regressed.or_else(of_row)
+}
+
+/// The ledger's blocked time of the whole service.
+pub(crate) fn ledger_blocked(comparison: &Comparison) -> Option<&Cell> {
+    let wanted = |cell: &&Cell| cell.metric == Metric::BlockedMsPer1000 && cell.endpoint.is_none();
+    comparison.cells.iter().find(wanted)
+}
+
+/// `41.2 → 6.1 ms`, or a dash.
+pub(crate) fn before_after(cell: Option<&Cell>) -> String {
+    cell.map_or_else(
+        || "–".to_owned(),
+        |cell| numbers::before_after(cell.metric, &cell.before, &cell.after),
+    )
+}

@@ -1,0 +1,321 @@
+//! What each format says about the same measurements, held by snapshots.
+
+use crate::fixture;
+
+use unicode_width::UnicodeWidthStr;
+use unstall_reports::terminal::Style;
+use unstall_reports::{Entry, Report, annotations, html, junit, markdown, terminal};
+use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::record::RunRecord;
+
+fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
+    Report {
+        title: "Async migration".to_owned(),
+        generated_utc: "2026-01-01T00:00:00Z".to_owned(),
+        command: "unstall report a.json b.json -o report.html".to_owned(),
+        entries: compared
+            .iter()
+            .map(|(record, comparison)| Entry {
+                record,
+                comparison: Some(comparison),
+            })
+            .collect(),
+    }
+}
+
+fn observed(record: &RunRecord) -> Report<'_> {
+    Report {
+        title: "One version".to_owned(),
+        generated_utc: "2026-01-01T00:00:00Z".to_owned(),
+        command: "unstall run usage-check --target http://127.0.0.1:8000".to_owned(),
+        entries: vec![Entry {
+            record,
+            comparison: None,
+        }],
+    }
+}
+
+#[test]
+fn terminal_two_steps() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    let style = Style {
+        colour: false,
+        width: 110,
+    };
+    insta::assert_snapshot!(terminal::render(&report(&steps), style));
+}
+
+#[test]
+fn terminal_other_verdicts_and_one_version() {
+    let others = [fixture::inconclusive(), fixture::invalid()];
+    insta::assert_snapshot!(terminal::render(&report(&others), Style::default()));
+    let record = fixture::observed();
+    insta::assert_snapshot!(terminal::render(&observed(&record), Style::default()));
+}
+
+#[test]
+fn terminal_keeps_to_the_width() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    for width in [60, 72, 80, 100, 140] {
+        let style = Style {
+            colour: false,
+            width,
+        };
+        let text = terminal::render(&report(&steps), style);
+        for line in text.lines() {
+            assert!(line.width() <= width, "{} > {width}: {line}", line.width());
+        }
+        assert!(text.contains("REGRESSION"));
+    }
+}
+
+#[test]
+fn terminal_colours_only_repeat_the_words() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    let plain = Style::default();
+    let coloured = Style {
+        colour: true,
+        ..plain
+    };
+    let text = terminal::render(&report(&steps), coloured);
+    assert!(text.contains("\u{1b}["));
+    let mut stripped = String::new();
+    let mut rest = text.as_str();
+    while let Some(start) = rest.find("\u{1b}[") {
+        stripped.push_str(&rest[..start]);
+        let end = rest[start..].find('m').expect("a sequence ends");
+        rest = &rest[start + end + 1..];
+    }
+    stripped.push_str(rest);
+    assert_eq!(stripped, terminal::render(&report(&steps), plain));
+}
+
+#[test]
+fn markdown_two_steps() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    insta::assert_snapshot!(markdown::render(&report(&steps)));
+}
+
+#[test]
+fn markdown_one_version() {
+    let record = fixture::observed();
+    insta::assert_snapshot!(markdown::render(&observed(&record)));
+}
+
+#[test]
+fn markdown_of_many_cells_stays_below_the_limit_of_a_comment() {
+    let large = [fixture::large()];
+    let text = markdown::render(&report(&large));
+    assert!(text.chars().count() < 65_536, "{}", text.chars().count());
+    assert!(
+        text.contains("… and 375 more, none worse than these."),
+        "{text}"
+    );
+}
+
+#[test]
+fn junit_every_verdict() {
+    let all = [
+        fixture::passing(),
+        fixture::regressing(),
+        fixture::inconclusive(),
+        fixture::invalid(),
+    ];
+    let xml = junit::render(&report(&all));
+    let document = roxmltree::Document::parse(&xml).expect("well-formed XML");
+    let root = document.root_element();
+    let named = |name: &str| {
+        document
+            .descendants()
+            .filter(|node| node.has_tag_name(name))
+            .count()
+    };
+    for (attribute, element) in [
+        ("tests", "testcase"),
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ] {
+        assert_eq!(
+            root.attribute(attribute),
+            Some(named(element).to_string().as_str())
+        );
+    }
+    // Neither an inconclusive verdict nor a cell of an invalid measurement passes.
+    let passed_in = |suite: usize| {
+        document
+            .descendants()
+            .filter(|node| node.has_tag_name("testsuite"))
+            .nth(suite)
+            .expect("four suites")
+            .children()
+            .filter(|node| node.has_tag_name("testcase") && !node.has_children())
+            .count()
+    };
+    assert_eq!(passed_in(3), 0, "cells of an invalid measurement");
+    insta::assert_snapshot!(xml);
+}
+
+#[test]
+fn annotations_every_verdict() {
+    let all = [
+        fixture::passing(),
+        fixture::regressing(),
+        fixture::inconclusive(),
+        fixture::invalid(),
+    ];
+    insta::assert_snapshot!(annotations::render(&report(&all)));
+}
+
+#[test]
+fn html_headings_captions_and_labels() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    insta::assert_snapshot!(outline(&html::render(&report(&steps))));
+    let record = fixture::observed();
+    insta::assert_snapshot!(outline(&html::render(&observed(&record))));
+}
+
+#[test]
+fn html_asks_for_nothing_and_runs_nothing() {
+    let steps = [fixture::passing(), fixture::regressing()];
+    let page = html::render(&report(&steps));
+    for forbidden in [
+        "http://", "https://", "<script", "src=", "@import", "url(", "onload",
+    ] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn inconclusive_never_looks_like_a_pass() {
+    let one = [fixture::inconclusive()];
+    let page = html::render(&report(&one));
+    assert!(page.contains("class=\"answer is-inconclusive\""));
+    assert!(!page.contains("is-pass\""));
+    let style = Style {
+        colour: true,
+        width: 100,
+    };
+    let text = terminal::render(&report(&one), style);
+    let first = text.lines().next().expect("a first line");
+    assert!(
+        !first.contains("[32m") && !first.contains("[1;32m"),
+        "{first}"
+    );
+}
+
+#[test]
+fn overall_verdict_has_one_precedence() {
+    let mut all = [
+        fixture::passing(),
+        fixture::inconclusive(),
+        fixture::regressing(),
+        fixture::invalid(),
+    ];
+    assert_eq!(report(&all).verdict(), Some(Verdict::Invalid));
+    assert_eq!(report(&all[..3]).verdict(), Some(Verdict::Regression));
+    assert_eq!(report(&all[..2]).verdict(), Some(Verdict::Inconclusive));
+    assert_eq!(report(&all[..1]).verdict(), Some(Verdict::Pass));
+    all.reverse();
+    assert_eq!(report(&all).verdict(), Some(Verdict::Invalid));
+    assert_eq!(observed(&fixture::observed()).verdict(), None);
+}
+
+#[test]
+fn a_real_comparison_is_shown_with_its_own_words() {
+    let judged = [fixture::judged()];
+    let comparison = &judged[0].1;
+    assert_eq!(comparison.verdict, Verdict::Pass, "{comparison:#?}");
+    let page = html::render(&report(&judged));
+    for clause in comparison.headline.split("; ") {
+        assert!(page.contains(&clause.replace('\'', "&#39;")), "{clause}");
+    }
+    let text = terminal::render(&report(&judged), Style::default());
+    assert!(text.contains("✓ PASS"), "{text}");
+}
+
+#[test]
+fn nothing_measured_and_huge_numbers_are_shown_in_every_format() {
+    let edges = fixture::edges();
+    let mut entries = report(&edges).entries;
+    entries.extend(edges.iter().map(|(record, _)| Entry {
+        record,
+        comparison: None,
+    }));
+    for entries in [entries, Vec::new()] {
+        let report = Report {
+            entries,
+            ..report(&edges)
+        };
+        let page = html::render(&report);
+        assert!(page.ends_with("</html>\n"));
+        for nonsense in ["NaN", ">inf", "−inf", "=\"inf"] {
+            assert!(!page.contains(nonsense), "{nonsense}");
+        }
+        assert!(roxmltree::Document::parse(&junit::render(&report)).is_ok());
+        assert!(markdown::render(&report).starts_with("# Async migration"));
+        let lines = terminal::render(&report, Style::default()).lines().count();
+        assert_eq!(lines == 0, report.entries.is_empty());
+    }
+}
+
+#[test]
+fn a_large_page_stays_small() {
+    let large = [fixture::large()];
+    let page = html::render(&report(&large));
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert!(page.contains("GET resource-099"));
+}
+
+/// The texts that give the page its structure, one a line.
+fn outline(page: &str) -> String {
+    let names = [
+        "title",
+        "h1",
+        "h2",
+        "h3",
+        "caption",
+        "figcaption",
+        "summary",
+        "dt",
+        "dd",
+        "thead",
+    ];
+    let mut out = String::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let name: String = rest
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect();
+        if !names.contains(&name.as_str()) {
+            continue;
+        }
+        let close = format!("</{name}>");
+        let (Some(open_end), Some(end)) = (rest.find('>'), rest.find(&close)) else {
+            continue;
+        };
+        let mut text = String::new();
+        let mut inside = false;
+        for character in rest[open_end + 1..end].chars() {
+            match character {
+                '<' => {
+                    inside = true;
+                    if !text.ends_with(' ') {
+                        text.push(' ');
+                    }
+                }
+                '>' => inside = false,
+                _ if inside => {}
+                other => text.push(other),
+            }
+        }
+        out.push_str(&format!(
+            "{name}: {}\n",
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        ));
+        rest = &rest[end..];
+    }
+    out
+}

@@ -1,0 +1,382 @@
+//! The functional check of an answer, and what later requests take from it.
+//!
+//! Runs once per answer on the load generator: a check of the status alone reads no
+//! JSON, and the body is parsed once at most.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use crate::plan::{Expect, JsonTest, Request};
+
+/// How much of an answer a message may quote, in characters.
+const EXCERPT_CHARS_MAX: usize = 120;
+
+/// Which part of the functional check failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckKind {
+    /// The status is none of the accepted.
+    Status,
+    /// A header or the shape of the body is wrong.
+    Check,
+    /// The body isn't JSON.
+    Decode,
+}
+
+/// An answer that failed its functional check.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CheckFailure {
+    /// Which part.
+    pub kind: CheckKind,
+    /// Short, without secrets.
+    pub message: String,
+}
+
+impl Expect {
+    /// Whether JSON must be read to check an answer.
+    pub fn reads_json(&self) -> bool {
+        !self.json.is_empty()
+    }
+
+    /// Checks status, headers and the JSON shape of one whole answer.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check<'h>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+        body: &[u8],
+    ) -> Result<(), CheckFailure> {
+        self.check_head(status, headers, body)?;
+        if self.reads_json() {
+            self.check_json(&self.decode(body)?, body)?;
+        }
+        Ok(())
+    }
+
+    /// Checks status and headers alone, as a stream needs it before its first item.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_head<'h>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+        body: &[u8],
+    ) -> Result<(), CheckFailure> {
+        if !self.status.contains(&status) {
+            let expected = status_text(&self.status);
+            return Err(self.failure(
+                CheckKind::Status,
+                format!("status {status}, expected {expected}"),
+                body,
+            ));
+        }
+        if self.headers.is_empty() {
+            return Ok(());
+        }
+        let mut missing: Vec<(&String, &String)> = self.headers.iter().collect();
+        let mut seen = BTreeMap::new();
+        for (name, value) in headers {
+            missing.retain(|(wanted, glob)| {
+                let same = wanted.eq_ignore_ascii_case(name);
+                if same {
+                    seen.insert(wanted.as_str(), String::from_utf8_lossy(value).into_owned());
+                }
+                !(same && glob_matches(glob.as_bytes(), value))
+            });
+        }
+        let Some((name, glob)) = missing.first() else {
+            return Ok(());
+        };
+        let found = match seen.get(name.as_str()) {
+            Some(value) => format!("is `{}`", self.shown(value)),
+            None => "is missing".to_owned(),
+        };
+        Err(self.failure(
+            CheckKind::Check,
+            format!("header `{name}` {found}, expected `{glob}`"),
+            &[],
+        ))
+    }
+
+    /// Checks one item of a stream.
+    ///
+    /// # Errors
+    /// The first test of `each` that fails, or an item that isn't JSON.
+    pub fn check_item(&self, item: &[u8]) -> Result<(), CheckFailure> {
+        if self.each.is_empty() {
+            return Ok(());
+        }
+        let document = self.decode(item)?;
+        self.run_tests(&self.each, &document, item)
+    }
+
+    fn check_json(&self, document: &Json, body: &[u8]) -> Result<(), CheckFailure> {
+        self.run_tests(&self.json, document, body)
+    }
+
+    fn run_tests(
+        &self,
+        tests: &BTreeMap<String, JsonTest>,
+        document: &Json,
+        body: &[u8],
+    ) -> Result<(), CheckFailure> {
+        let failed = tests
+            .iter()
+            .find(|(pointer, test)| !test.passes(document.pointer(pointer)));
+        let Some((pointer, test)) = failed else {
+            return Ok(());
+        };
+        let found = document.pointer(pointer).map_or("is missing", type_name);
+        let what = format!("`{pointer}` {found}, expected {test}");
+        Err(self.failure(CheckKind::Check, what, body))
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Json, CheckFailure> {
+        serde_json::from_slice(body).map_err(|error| {
+            let what = if body.is_empty() {
+                "the body is empty, expected JSON".to_owned()
+            } else {
+                format!("the body is not JSON ({error})")
+            };
+            self.failure(CheckKind::Decode, what, body)
+        })
+    }
+
+    fn failure(&self, kind: CheckKind, what: String, body: &[u8]) -> CheckFailure {
+        let message = if body.is_empty() || !self.quotes_answer {
+            what
+        } else {
+            // The whole body is redacted before it is cut: a cut secret would slip through.
+            let text = String::from_utf8_lossy(body);
+            format!("{what}; answer: {}", self.shown(&text))
+        };
+        CheckFailure { kind, message }
+    }
+
+    /// A text without secrets and control characters, cut to a line's length.
+    fn shown(&self, text: &str) -> String {
+        let text = self.redaction.apply(text);
+        let mut characters = text.chars();
+        let mut shown: String = characters
+            .by_ref()
+            .take(EXCERPT_CHARS_MAX)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if characters.next().is_some() {
+            shown.push('…');
+        }
+        shown
+    }
+}
+
+impl Request {
+    /// Takes this request's variables from an answer.
+    ///
+    /// # Errors
+    /// The answer isn't JSON or lacks one of them.
+    pub fn extract(&self, body: &[u8]) -> Result<BTreeMap<String, Json>, CheckFailure> {
+        if self.extract.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.extract_from(&self.expect.decode(body)?, body)
+    }
+
+    /// Checks an answer and takes this request's variables from it, parsing once.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn accept<'h>(
+        &self,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+        body: &[u8],
+    ) -> Result<BTreeMap<String, Json>, CheckFailure> {
+        self.expect.check_head(status, headers, body)?;
+        if !self.expect.reads_json() && self.extract.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let document = self.expect.decode(body)?;
+        self.expect.check_json(&document, body)?;
+        self.extract_from(&document, body)
+    }
+
+    fn extract_from(
+        &self,
+        document: &Json,
+        body: &[u8],
+    ) -> Result<BTreeMap<String, Json>, CheckFailure> {
+        self.extract
+            .iter()
+            .map(|(name, pointer)| match document.pointer(pointer) {
+                Some(value) => Ok((name.clone(), value.clone())),
+                None => Err(self.expect.failure(
+                    CheckKind::Check,
+                    format!("`{pointer}` is missing, and `{name}` is taken from it"),
+                    body,
+                )),
+            })
+            .collect()
+    }
+}
+
+impl JsonTest {
+    /// Whether a value (or its absence) passes.
+    pub fn passes(&self, value: Option<&Json>) -> bool {
+        match (self, value) {
+            (Self::Optional(_), None | Some(Json::Null)) => true,
+            (Self::Optional(test), value) => test.passes(value),
+            (_, None) => false,
+            (Self::Any, Some(_)) => true,
+            (Self::NonEmpty, Some(Json::String(text))) => !text.is_empty(),
+            (Self::NonEmpty, Some(Json::Array(items))) => !items.is_empty(),
+            (Self::NonEmpty, Some(_)) => false,
+            (Self::Equals(wanted), Some(value)) => equal(wanted, value),
+            (Self::Type(name), Some(value)) => is_of_type(value, name),
+        }
+    }
+}
+
+impl std::fmt::Display for JsonTest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Any => f.write_str("any value"),
+            Self::Type(name) => f.write_str(name),
+            Self::NonEmpty => f.write_str("a non-empty string or array"),
+            Self::Equals(value) => write!(f, "{value}"),
+            Self::Optional(test) => write!(f, "{test}, null or nothing"),
+        }
+    }
+}
+
+/// Equality in which `1` and `1.0` are the same number, at any depth.
+fn equal(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+fn is_of_type(value: &Json, name: &str) -> bool {
+    match name {
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+fn type_name(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "is null",
+        Json::Bool(_) => "is a boolean",
+        Json::Number(_) => "is a number",
+        Json::String(text) if text.is_empty() => "is an empty string",
+        Json::String(_) => "is a string",
+        Json::Array(items) if items.is_empty() => "is an empty array",
+        Json::Array(_) => "is an array",
+        Json::Object(_) => "is an object",
+    }
+}
+
+fn status_text(accepted: &[u16]) -> String {
+    if accepted.len() > 8 {
+        return match (accepted.first(), accepted.last()) {
+            (Some(first), Some(last)) => format!("{first}–{last}"),
+            _ => "none".to_owned(),
+        };
+    }
+    let texts: Vec<String> = accepted.iter().map(u16::to_string).collect();
+    texts.join(" or ")
+}
+
+/// Whether a value matches a pattern in which `*` is any run of bytes; letters match
+/// in either case, since media types do.
+fn glob_matches(glob: &[u8], value: &[u8]) -> bool {
+    let (mut at_glob, mut at_value) = (0, 0);
+    // Where to go back to: behind the last star, and how much it has taken.
+    let mut star: Option<(usize, usize)> = None;
+    while at_value < value.len() {
+        match glob.get(at_glob) {
+            Some(b'*') => {
+                at_glob += 1;
+                star = Some((at_glob, at_value));
+            }
+            Some(byte) if byte.eq_ignore_ascii_case(&value[at_value]) => {
+                at_glob += 1;
+                at_value += 1;
+            }
+            _ => match star {
+                Some((behind, taken)) => {
+                    at_glob = behind;
+                    at_value = taken + 1;
+                    star = Some((behind, at_value));
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[at_glob..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        let matches = |glob: &str, value: &str| glob_matches(glob.as_bytes(), value.as_bytes());
+        assert!(matches(
+            "text/event-stream*",
+            "text/event-stream; charset=utf-8"
+        ));
+        assert!(matches("*", ""));
+        assert!(matches("a*b*c", "A-xb-b-c"));
+        assert!(matches("", ""));
+        assert!(!matches("", "a"));
+        assert!(!matches("a*b", "ac"));
+        assert!(!matches("text/plain", "text/plain;x"));
+    }
+
+    #[test]
+    fn json_tests() {
+        let document = serde_json::json!({"s": "", "n": 1, "f": 1.5, "l": [1], "z": null});
+        let passes = |pointer: &str, test: JsonTest| test.passes(document.pointer(pointer));
+        let of_type = |name: &str| JsonTest::Type(name.into());
+        assert!(passes("/s", of_type("string")));
+        assert!(!passes("/s", JsonTest::NonEmpty));
+        assert!(passes("/l", JsonTest::NonEmpty));
+        assert!(passes("/n", of_type("integer")) && !passes("/f", of_type("integer")));
+        assert!(passes("/n", JsonTest::Equals(serde_json::json!(1.0))));
+        assert!(passes("/z", JsonTest::Any) && !passes("/none", JsonTest::Any));
+        let optional = |name: &str| JsonTest::Optional(Box::new(of_type(name)));
+        assert!(passes("/z", optional("string")) && passes("/none", optional("string")));
+        assert!(passes("/s", optional("string")) && !passes("/n", optional("string")));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_glob_of_stars_around_a_part_matches_what_contains_it(
+            before in "[ab]{0,5}", part in "[ab]{0,5}", after in "[ab]{0,5}",
+        ) {
+            let glob = format!("*{part}*");
+            let value = format!("{before}{part}{after}");
+            proptest::prop_assert!(glob_matches(glob.as_bytes(), value.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! From the raw form to the plan: everything that serde can't see is checked here, so
+//! that a plan, once made, can be driven without surprises.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::document::{Document, Place, read_text};
+use crate::error::{ScenarioError, suggestion};
+use crate::inputs::Inputs;
+use crate::plan::{Arrivals, Load, OpenLoad, Per, Plan, Probe, Setup, Stage};
+use crate::raw;
+use crate::redaction::Redaction;
+use crate::resolve::names::Names;
+use crate::resolve::request::RequestResolver;
+
+mod answer;
+mod feeder;
+mod names;
+mod request;
+pub(crate) mod values;
+mod variables;
+
+/// The closed model's levels when a file says nothing.
+const CONCURRENCY_DEFAULT: [u32; 3] = [10, 20, 50];
+/// More users than this are a typo, or need more than one machine.
+const CONCURRENCY_MAX: u32 = 10_000;
+/// The bystander's rate when a file says nothing, requests per second.
+const PROBE_RATE_DEFAULT: f64 = 50.0;
+/// More is load, no bystander.
+const RATE_MAX: f64 = 1_000_000.0;
+
+impl Plan {
+    /// Reads and resolves a scenario file. Every override must be a variable of it.
+    ///
+    /// # Errors
+    /// An unreadable or malformed file, or inputs that don't fit it.
+    pub fn load(path: &Path, inputs: &Inputs) -> Result<Self, ScenarioError> {
+        Self::parse(&read_text(path)?, path, inputs)
+    }
+
+    /// Resolves a scenario's text. The origin is named in errors, and feeder files are
+    /// looked for beside it. Every override must be a variable of it.
+    ///
+    /// # Errors
+    /// A malformed text, or inputs that don't fit it.
+    pub fn parse(text: &str, origin: &Path, inputs: &Inputs) -> Result<Self, ScenarioError> {
+        let plan = resolve(text, origin, inputs)?;
+        check_overrides(std::slice::from_ref(&plan), inputs)?;
+        Ok(plan)
+    }
+}
+
+/// Resolves a text, whatever overrides it leaves unused.
+pub(crate) fn resolve(text: &str, origin: &Path, inputs: &Inputs) -> Result<Plan, ScenarioError> {
+    let document = Document::parse(text, origin)?;
+    let raw: raw::Scenario = document.read()?;
+    values::scenario_name(&document, &Place::Root.key("name"), &raw.name)?;
+    let variables = variables::resolve(&document, &raw.vars, inputs)?;
+    let redaction = Redaction::new(variables.secrets.iter().map(String::as_str));
+    let names = Names::new(&document, &raw, &variables)?;
+    let mut requests = RequestResolver::new(&document, &raw.defaults, names, &redaction)?;
+    let setup = resolve_setup(&document, raw.setup, &mut requests)?;
+    let measured = resolve_requests(&document, raw.request, &mut requests)?;
+    Ok(Plan {
+        name: raw.name,
+        describe: raw.describe,
+        sha256: hex(&Sha256::digest(text.as_bytes())),
+        vars: variables.vars,
+        setup,
+        requests: measured,
+        probe: resolve_probe(&document, raw.probe)?,
+        load: resolve_load(&document, raw.load)?,
+        redaction,
+    })
+}
+
+/// An override that no plan has a variable for would be silently without effect.
+pub(crate) fn check_overrides(plans: &[Plan], inputs: &Inputs) -> Result<(), ScenarioError> {
+    let known = |name: &str| plans.iter().any(|plan| plan.vars.contains_key(name));
+    let Some(name) = inputs.overrides.keys().find(|name| !known(name)) else {
+        return Ok(());
+    };
+    let scenarios: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+    let variables = plans
+        .iter()
+        .flat_map(|plan| plan.vars.keys().map(String::as_str));
+    Err(ScenarioError::Override {
+        name: name.clone(),
+        scenarios: scenarios.join(", "),
+        fix: suggestion(name, variables),
+    })
+}
+
+fn resolve_setup(
+    document: &Document<'_>,
+    raw: Vec<raw::Setup>,
+    requests: &mut RequestResolver<'_>,
+) -> Result<Vec<Setup>, ScenarioError> {
+    let section = Place::Root.key("setup");
+    let mut indexed: Vec<(usize, raw::Setup)> = raw.into_iter().enumerate().collect();
+    // What runs once runs first, whatever the file's order: users come later.
+    indexed.sort_by_key(|(_, setup)| matches!(setup.per, Some(raw::Per::User)));
+    let mut resolved = Vec::with_capacity(indexed.len());
+    for (index, setup) in indexed {
+        let place = section.item(index);
+        if let Some(unless) = &setup.unless {
+            requests
+                .names
+                .check_known(document, &place.key("unless"), unless)?;
+        }
+        let per = match setup.per {
+            Some(raw::Per::User) => Per::User,
+            Some(raw::Per::Run) | None => Per::Run,
+        };
+        let unless = setup.unless.clone();
+        let request = requests.resolve(&place, as_request(setup))?;
+        resolved.push(Setup {
+            per,
+            unless,
+            request,
+        });
+    }
+    Ok(resolved)
+}
+
+/// A setup request is a request that isn't measured: named for messages, without
+/// think time, never a stream.
+fn as_request(setup: raw::Setup) -> raw::Request {
+    let name = setup
+        .name
+        .unwrap_or_else(|| format!("setup {} {}", setup.method, setup.path));
+    raw::Request {
+        name: name.chars().take(values::REQUEST_NAME_CHARS_MAX).collect(),
+        method: setup.method,
+        path: setup.path,
+        query: setup.query,
+        headers: setup.headers,
+        json: setup.json,
+        form: setup.form,
+        multipart: setup.multipart,
+        body: setup.body,
+        content_type: setup.content_type,
+        expect: setup.expect,
+        extract: setup.extract,
+        stream: None,
+        think: None,
+        timeout: setup.timeout,
+    }
+}
+
+fn resolve_requests(
+    document: &Document<'_>,
+    raw: Vec<raw::Request>,
+    requests: &mut RequestResolver<'_>,
+) -> Result<Vec<crate::plan::Request>, ScenarioError> {
+    let section = Place::Root.key("request");
+    if raw.is_empty() {
+        return Err(document.error(
+            &section,
+            "the scenario has no request",
+            "add a `[[request]]` with `name`, `method` and `path`",
+        ));
+    }
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut resolved = Vec::with_capacity(raw.len());
+    for (index, request) in raw.into_iter().enumerate() {
+        let place = section.item(index);
+        if let Some(first) = seen.insert(request.name.clone(), index) {
+            return Err(document.error(
+                &place.key("name"),
+                format!(
+                    "request {} already has the name `{}`",
+                    first + 1,
+                    request.name
+                ),
+                "give each request its own name: it is the endpoint's in the record",
+            ));
+        }
+        resolved.push(requests.resolve(&place, request)?);
+    }
+    Ok(resolved)
+}
+
+fn resolve_probe(
+    document: &Document<'_>,
+    raw: Option<raw::Probe>,
+) -> Result<Option<Probe>, ScenarioError> {
+    let Some(raw) = raw else {
+        return Ok(None);
+    };
+    let place = Place::Root.key("probe");
+    let path = values::literal_path(document, &place.key("path"), &raw.path)?;
+    let rate = raw.rate.unwrap_or(PROBE_RATE_DEFAULT);
+    values::rate(document, &place.key("rate"), rate)?;
+    Ok(Some(Probe { path, rate }))
+}
+
+fn resolve_load(document: &Document<'_>, raw: raw::Load) -> Result<Load, ScenarioError> {
+    let place = Place::Root.key("load");
+    match (raw.closed, raw.open) {
+        (Some(_), Some(_)) => Err(document.error(
+            &place.key("open"),
+            "the load is both closed and open",
+            "keep one of `closed` and `open`",
+        )),
+        (None, None) => Ok(Load {
+            concurrency: CONCURRENCY_DEFAULT.to_vec(),
+            open: None,
+        }),
+        (Some(closed), None) => {
+            let levels = &closed.concurrency;
+            check_concurrency(document, levels)?;
+            Ok(Load {
+                concurrency: levels.clone(),
+                open: None,
+            })
+        }
+        (None, Some(open)) => Ok(Load {
+            concurrency: Vec::new(),
+            open: Some(resolve_open(document, open)?),
+        }),
+    }
+}
+
+fn check_concurrency(document: &Document<'_>, levels: &[u32]) -> Result<(), ScenarioError> {
+    let (root, fix) = (Place::Root, "write a list as `concurrency = [10, 20, 50]`");
+    let (load, closed);
+    load = root.key("load");
+    closed = load.key("closed");
+    let place = closed.key("concurrency");
+    if levels.is_empty() {
+        return Err(document.error(&place, "there is no level of concurrency", fix));
+    }
+    for (index, level) in levels.iter().enumerate() {
+        if !(1..=CONCURRENCY_MAX).contains(level) {
+            return Err(document.error(
+                &place.item(index),
+                format!("concurrency {level}, expected 1 to {CONCURRENCY_MAX}"),
+                fix,
+            ));
+        }
+        if levels[..index].contains(level) {
+            return Err(document.error(
+                &place.item(index),
+                format!("concurrency {level} stands here twice"),
+                "take one of them out",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, ScenarioError> {
+    let root = Place::Root;
+    let load = root.key("load");
+    let open = load.key("open");
+    let place = open.key("stages");
+    if raw.stages.is_empty() {
+        return Err(document.error(
+            &place,
+            "there is no stage",
+            "write a list as `stages = [{ rate = 50, for = \"30s\" }]`",
+        ));
+    }
+    let stages = raw.stages.iter().enumerate().map(|(index, stage)| {
+        let place = place.item(index);
+        values::rate(document, &place.key("rate"), stage.rate)?;
+        let duration = values::positive_duration(document, &place.key("for"), &stage.duration.0)?;
+        Ok(Stage {
+            rate: stage.rate,
+            duration,
+        })
+    });
+    Ok(OpenLoad {
+        arrivals: match raw.arrivals {
+            Some(raw::Arrivals::Constant) => Arrivals::Constant,
+            Some(raw::Arrivals::Poisson) | None => Arrivals::Poisson,
+        },
+        stages: stages.collect::<Result<_, ScenarioError>>()?,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

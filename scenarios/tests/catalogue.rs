@@ -1,0 +1,106 @@
+//! The shipped scenarios: they resolve without any input, and take what a real
+//! service needs from the environment.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use unstall_scenarios::render::Variation;
+use unstall_scenarios::scope::Scope;
+use unstall_scenarios::{Inputs, Plan, ScenarioError, catalogue};
+
+fn environment(pairs: &[(&str, &str)]) -> Inputs {
+    Inputs {
+        overrides: BTreeMap::new(),
+        environment: pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+/// All that a user would send, as text.
+fn sent(plan: Plan, user: u32) -> String {
+    let plan = Arc::new(plan);
+    let scope = Scope::new(Arc::clone(&plan), user, 50, 1);
+    let mut out = String::new();
+    for request in &plan.requests {
+        let rendered = request.render(&scope).unwrap();
+        writeln!(out, "{} {}", rendered.method, rendered.path_and_query).unwrap();
+        for (name, value) in &rendered.headers {
+            writeln!(out, "{name}: {value}").unwrap();
+        }
+        writeln!(out, "{}", String::from_utf8(rendered.body).unwrap()).unwrap();
+    }
+    out
+}
+
+#[test]
+fn every_shipped_scenario_has_the_name_it_is_listed_by() {
+    let listed: Vec<String> = catalogue::list()
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(listed, catalogue::names().collect::<Vec<_>>());
+    assert!(listed.is_sorted());
+}
+
+#[test]
+fn without_inputs_no_token_is_sent() {
+    let inputs = Inputs::default();
+    insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+}
+
+#[test]
+fn a_real_service_takes_its_values_from_the_environment() {
+    let inputs = environment(&[
+        ("AUTH_TOKEN", "t0k"),
+        ("USER_ID", "someone"),
+        ("PROJECT_ID", "p/9"),
+        ("WORKSPACE_ID", "00000000000000ff"),
+        ("REPO_NAME", "a/b c"),
+    ]);
+    insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+}
+
+#[test]
+fn the_tunnel_requests_can_be_built_once_and_the_creation_once_per_user() {
+    let inputs = Inputs::default();
+    let tunnel = catalogue::open("tunnel", &inputs).unwrap();
+    assert!(
+        tunnel
+            .requests
+            .iter()
+            .all(|request| request.is_constant(&tunnel))
+    );
+    let usage = catalogue::open("usage-check", &inputs).unwrap();
+    let variations: Vec<Variation> = usage
+        .requests
+        .iter()
+        .map(|request| request.variation(&usage))
+        .collect();
+    assert_eq!(variations, [Variation::User, Variation::Never]);
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest() {
+    let error = catalogue::open("usage-chek", &Inputs::default()).unwrap_err();
+    insta::assert_snapshot!(error);
+}
+
+#[test]
+fn an_override_must_be_a_variable_of_some_scenario() {
+    let overrides = |name: &str| Inputs {
+        overrides: BTreeMap::from([(name.to_owned(), "x".to_owned())]),
+        environment: BTreeMap::new(),
+    };
+    let error = catalogue::open("tunnel", &overrides("user_id")).unwrap_err();
+    assert!(matches!(error, ScenarioError::Override { .. }), "{error}");
+    let error = catalogue::open("tunnel", &overrides("workspaceid")).unwrap_err();
+    insta::assert_snapshot!(error);
+    let both = catalogue::open_all(&["tunnel", "usage-check"], &overrides("user_id")).unwrap();
+    assert_eq!(both.len(), 2);
+}

@@ -1,0 +1,197 @@
+//! The functional check of answers: which part fails, and what the message says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+use unstall_scenarios::check::{CheckFailure, CheckKind};
+use unstall_scenarios::plan::Request;
+use unstall_scenarios::{Inputs, Plan, catalogue};
+
+const JSON: [(&str, &[u8]); 1] = [("content-type", b"application/json; charset=utf-8")];
+
+fn request(expect: &str) -> Request {
+    let text = format!(
+        "name = 'a'\n[vars]\nt = {{ env = 'T', secret = true }}\n[[request]]\nname = 'r'\nmethod = 'GET'\npath = '/'\n{expect}\n"
+    );
+    let inputs = Inputs {
+        overrides: BTreeMap::new(),
+        environment: BTreeMap::from([("T".into(), "hush".into())]),
+    };
+    let plan = Plan::parse(&text, Path::new("a.toml"), &inputs).unwrap();
+    plan.requests.into_iter().next().unwrap()
+}
+
+fn failure(request: &Request, status: u16, body: &[u8]) -> CheckFailure {
+    let failure = request.expect.check(status, JSON, body).unwrap_err();
+    // Both doors say the same.
+    assert_eq!(request.accept(status, JSON, body), Err(failure.clone()));
+    failure
+}
+
+#[test]
+fn without_expect_any_2xx_passes_and_the_body_is_not_read() {
+    let request = request("");
+    assert_eq!(request.expect.check(204, JSON, b"no json"), Ok(()));
+    assert_eq!(request.accept(200, JSON, b""), Ok(BTreeMap::new()));
+    let failed = failure(&request, 404, br#"{"detail": "hush, not here"}"#);
+    assert_eq!(failed.kind, CheckKind::Status);
+    assert_eq!(
+        failed.message,
+        r#"status 404, expected 200–299; answer: {"detail": "[secret], not here"}"#
+    );
+}
+
+#[test]
+fn the_first_wrong_part_is_named() {
+    let request = request(
+        "expect = { status = [200, 201], headers = { Content-Type = 'application/json*' }, json = { '/id' = 'integer', '/name' = 'non-empty' } }",
+    );
+    assert_eq!(
+        request
+            .expect
+            .check(201, JSON, br#"{"id": 1, "name": "n"}"#),
+        Ok(())
+    );
+    let message = |status, body: &[u8]| failure(&request, status, body).message;
+    assert_eq!(message(500, b""), "status 500, expected 200 or 201");
+    assert_eq!(
+        message(200, br#"{"id": "1"}"#),
+        r#"`/id` is a string, expected integer; answer: {"id": "1"}"#
+    );
+    assert_eq!(
+        message(200, br#"{"id": 1}"#),
+        r#"`/name` is missing, expected a non-empty string or array; answer: {"id": 1}"#
+    );
+    assert_eq!(failure(&request, 200, b"<html>").kind, CheckKind::Decode);
+    assert_eq!(
+        failure(&request, 200, b"").message,
+        "the body is empty, expected JSON"
+    );
+    let plain = [("content-type", b"text/plain".as_slice())];
+    let failed = request.expect.check(200, plain, b"").unwrap_err();
+    assert_eq!(failed.kind, CheckKind::Check);
+    assert_eq!(
+        failed.message,
+        "header `content-type` is `text/plain`, expected `application/json*`"
+    );
+    let failed = request.expect.check(200, [], b"").unwrap_err();
+    assert_eq!(
+        failed.message,
+        "header `content-type` is missing, expected `application/json*`"
+    );
+}
+
+#[test]
+fn a_repeated_header_passes_if_one_of_its_values_does() {
+    let request = request("expect = { headers = { x = 'b' } }");
+    let twice = [("X", b"a".as_slice()), ("x", b"b".as_slice())];
+    assert_eq!(request.expect.check(200, twice, b""), Ok(()));
+}
+
+#[test]
+fn messages_stay_short_and_on_one_line() {
+    let request = request("expect = { status = 200 }");
+    let long = "line\n".repeat(10_000) + "hush";
+    let failed = failure(&request, 500, long.as_bytes());
+    assert!(failed.message.chars().count() < 200, "{failed}");
+    assert!(!failed.message.contains('\n'));
+    // A secret across the cut is hidden before the cut.
+    let across = "x".repeat(118) + "hush";
+    assert!(
+        !failure(&request, 500, across.as_bytes())
+            .message
+            .contains("hu")
+    );
+}
+
+#[test]
+fn accept_extracts_after_checking() {
+    let request = request(
+        "expect = { json = { '/a' = { equals = { b = [1, 'x'] } } } }\nextract = { first = { json = '/a/b/0' }, all = { json = '' } }",
+    );
+    let answer = json!({"a": {"b": [1, "x"]}});
+    let extracted = request
+        .accept(200, JSON, answer.to_string().as_bytes())
+        .unwrap();
+    assert_eq!(extracted["first"], json!(1));
+    assert_eq!(extracted["all"], answer);
+    let failed = failure(&request, 200, br#"{"a": {"b": [2]}}"#);
+    assert!(
+        failed
+            .message
+            .starts_with(r#"`/a` is an object, expected {"b":[1,"x"]}"#),
+        "{failed}"
+    );
+}
+
+#[test]
+fn a_missing_value_to_extract_is_a_failed_check() {
+    let request = request("extract = { id = { json = '/id' } }");
+    assert_eq!(request.expect.check(200, JSON, b"{}"), Ok(()));
+    let failed = request.accept(200, JSON, b"{}").unwrap_err();
+    assert_eq!(failed.kind, CheckKind::Check);
+    assert_eq!(
+        failed.message,
+        "`/id` is missing, and `id` is taken from it; answer: {}"
+    );
+}
+
+#[test]
+fn a_streams_items_are_checked_one_by_one() {
+    let request = request(
+        "stream = { decoder = 'ndjson' }\nexpect = { each = { json = { '/message' = 'string' } } }",
+    );
+    assert_eq!(request.expect.check_item(br#"{"message": ""}"#), Ok(()));
+    let failed = request
+        .expect
+        .check_item(br#"{"message": null}"#)
+        .unwrap_err();
+    assert_eq!(failed.kind, CheckKind::Check);
+    assert_eq!(
+        request.expect.check_item(b"{").unwrap_err().kind,
+        CheckKind::Decode
+    );
+}
+
+/// The answers of the service's interface page pass, and lose no field unseen.
+#[test]
+fn the_shipped_scenarios_check_every_field() {
+    let answers = [
+        (
+            "usage-check",
+            0,
+            json!({"message": "ok", "conversation_id": "0198"}),
+        ),
+        (
+            "usage-check",
+            1,
+            json!({"total_human_messages": 0, "agent_message_counts": {}}),
+        ),
+        (
+            "tunnel",
+            0,
+            json!({"workspace_id": "a1", "repo_url": null, "socket_online": true}),
+        ),
+        ("tunnel", 1, json!({"workspace_id": "a1", "online": false})),
+        ("tunnel", 2, json!({"branches": ["main"]})),
+    ];
+    for (name, index, answer) in answers {
+        let plan = catalogue::open(name, &Inputs::default()).unwrap();
+        let expect = &plan.requests[index].expect;
+        let check =
+            |answer: &serde_json::Value| expect.check(200, JSON, answer.to_string().as_bytes());
+        assert_eq!(check(&answer), Ok(()), "{name} {index}");
+        for field in answer.as_object().unwrap().keys() {
+            let mut less = answer.clone();
+            less.as_object_mut().unwrap().remove(field);
+            // A tunnel that nobody has registered has no repository.
+            let may_be_missing = field == "repo_url";
+            assert_eq!(
+                check(&less).is_ok(),
+                may_be_missing,
+                "{name} {index} {field}"
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A server on threads, one per connection, for peers whose behaviour must be exact: a runtime's
+//! timers and buffers would stand between the peer and the socket.
+
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+
+/// A running peer. Dropping it closes the port, then every connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    door: Arc<Door>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a connection's handler may know and do about its server.
+#[derive(Debug)]
+pub(crate) struct Door {
+    address: SocketAddr,
+    closed: AtomicBool,
+    port_closed: OnceLock<()>,
+    accepted: AtomicU64,
+    /// Weak, so that a connection closes when its handler is done with it.
+    connections: Mutex<Vec<Weak<TcpStream>>>,
+}
+
+impl Peer {
+    /// Serves on a free loopback port; `name` (15 characters at most) is the threads'.
+    ///
+    /// # Errors
+    /// When the system refuses the socket or the thread.
+    pub(crate) fn start<H>(name: &'static str, handler: H) -> io::Result<Self>
+    where
+        H: Fn(&Door, &TcpStream) -> io::Result<()> + Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let door = Arc::new(Door {
+            address: listener.local_addr()?,
+            closed: AtomicBool::new(false),
+            port_closed: OnceLock::new(),
+            accepted: AtomicU64::new(0),
+            connections: Mutex::default(),
+        });
+        let (for_thread, handler) = (Arc::clone(&door), Arc::new(handler));
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                accept(name, &listener, &for_thread, &handler);
+                drop(listener);
+                for_thread.port_closed.get_or_init(|| ());
+            })?;
+        Ok(Self {
+            door,
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.door.address
+    }
+
+    /// Connections accepted so far.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.door.accepted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.door.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the accepting thread has been printed; the port is closed all the same.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Door {
+    /// Ends the server as a crash would: no new connections, and the open ones end.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Wakes the accepting thread; refused when it has ended already.
+        let _ = TcpStream::connect(self.address);
+        // First the port, so that whoever sees a connection end can't connect any more, and every
+        // accepted connection is in the list.
+        self.port_closed.wait();
+        for stream in lock(&self.connections)
+            .drain(..)
+            .filter_map(|weak| weak.upgrade())
+        {
+            // An error says that the other side was faster.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn accept<H>(name: &'static str, listener: &TcpListener, door: &Arc<Door>, handler: &Arc<H>)
+where
+    H: Fn(&Door, &TcpStream) -> io::Result<()> + Send + Sync + 'static,
+{
+    for stream in listener.incoming() {
+        if door.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(stream) = stream.map(Arc::new) else {
+            continue;
+        };
+        door.accepted.fetch_add(1, Ordering::SeqCst);
+        let mut connections = lock(&door.connections);
+        connections.retain(|weak| weak.strong_count() > 0);
+        connections.push(Arc::downgrade(&stream));
+        drop(connections);
+        let (door, handler) = (Arc::clone(door), Arc::clone(handler));
+        let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Clients that leave are the daily business of these peers.
+            let _ = stream
+                .set_nodelay(true)
+                .and_then(|()| handler(&door, &stream));
+        });
+        // Without a thread the connection is closed, and its client will say so.
+        drop(spawned);
+    }
+}
+
+/// The data behind a lock that no panic can leave half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,236 @@
+//! What a private Redis and a private PostgreSQL have in common: a free port, a start that is
+//! retried when somebody else takes the port first, a log, and a wait until the server is ready.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::TestbedError;
+use crate::guard::{Guard, GuardedCommand, StopSignal};
+
+/// Between choosing a port and the server's bind anybody may take it; more losses than this in a
+/// row mean that something else is wrong.
+const ATTEMPTS: u32 = 5;
+/// Generous, for machines that are busy with a build; a quiet one needs a tenth of a second.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const LOG_LINES_SHOWN: usize = 12;
+
+/// How to start one kind of server.
+pub(crate) trait Recipe {
+    /// The server's name in messages.
+    const NAME: &'static str;
+    const STOP: StopSignal;
+
+    /// The command that serves `127.0.0.1:port`, without its output.
+    fn command(&self, port: u16) -> GuardedCommand;
+    /// Where its output goes.
+    fn log(&self) -> PathBuf;
+    /// Is the server on `port` ready, and is it this process and not a stranger?
+    fn is_ready(&self, port: u16, process: u32) -> bool;
+}
+
+/// A running server. Dropping it only reaps the process: the guard ends it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server and waits until it's ready.
+    ///
+    /// # Errors
+    /// [`TestbedError::Start`] with the end of the server's log.
+    pub(crate) fn start<R: Recipe>(recipe: &R, guard: &Guard) -> Result<Self, TestbedError> {
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            let port = free_port().map_err(TestbedError::io("finding a free loopback port"))?;
+            let mut server = Self {
+                process: spawn(recipe, guard, port)?,
+                port,
+            };
+            let Err(reason) = server.wait_until_ready(recipe) else {
+                return Ok(server);
+            };
+            last = format!("{reason}\n{}", log_end(&recipe.log()));
+            // It may live still, and the guard's turn comes only at the end.
+            let _ = server.process.kill(); // an error says that it is dead
+            let _ = server.process.wait();
+            guard
+                .release(server.process.id())
+                .map_err(TestbedError::io("telling the guard"))?;
+            if !last.contains("in use") {
+                break;
+            }
+        }
+        Err(TestbedError::Start {
+            server: R::NAME,
+            reason: last,
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    fn wait_until_ready<R: Recipe>(&mut self, recipe: &R) -> Result<(), String> {
+        let limit = Instant::now() + READY_WITHIN;
+        while Instant::now() < limit {
+            if recipe.is_ready(self.port, self.process.id()) {
+                return Ok(());
+            }
+            match self.process.try_wait() {
+                Ok(Some(status)) => return Err(ended(status)),
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err(format!(
+            "it wasn't ready within {} s",
+            READY_WITHIN.as_secs()
+        ))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The guard has ended the process before (see `Testbed`); this only takes the zombie away.
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn<R: Recipe>(recipe: &R, guard: &Guard, port: u16) -> Result<Child, TestbedError> {
+    let path = recipe.log();
+    let log = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(&path);
+    let with_log = |log: File| -> io::Result<Child> {
+        let mut command = recipe.command(port);
+        command.command().stdout(log.try_clone()?).stderr(log);
+        guard.spawn(command, R::STOP)
+    };
+    log.and_then(with_log)
+        .map_err(|source| TestbedError::Start {
+            server: R::NAME,
+            reason: format!("{source} (log: {})", path.display()),
+        })
+}
+
+fn ended(status: ExitStatus) -> String {
+    format!("it ended at once ({status})")
+}
+
+/// A port nobody listens on at this moment.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
+
+fn log_end(path: &std::path::Path) -> String {
+    let text = match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return format!("(its log {} is unreadable: {error})", path.display()),
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell script in the place of a server; it's ready when it has made the folder `ready`.
+    struct Script {
+        folder: tempfile::TempDir,
+        text: &'static str,
+    }
+
+    impl Script {
+        fn new(text: &'static str) -> io::Result<Self> {
+            Ok(Self {
+                folder: tempfile::tempdir()?,
+                text,
+            })
+        }
+
+        fn starts(&self) -> io::Result<usize> {
+            Ok(std::fs::read_to_string(self.folder.path().join("starts"))?
+                .lines()
+                .count())
+        }
+    }
+
+    impl Recipe for Script {
+        const NAME: &'static str = "script";
+        const STOP: StopSignal = StopSignal::Term;
+
+        fn command(&self, port: u16) -> GuardedCommand {
+            let mut guarded = GuardedCommand::new("/bin/sh".as_ref());
+            let text = format!("echo {port} >>starts; {}", self.text);
+            guarded
+                .command()
+                .args(["-c", &text])
+                .current_dir(self.folder.path());
+            guarded
+        }
+
+        fn log(&self) -> PathBuf {
+            self.folder.path().join("log")
+        }
+
+        fn is_ready(&self, _port: u16, _process: u32) -> bool {
+            self.folder.path().join("ready").exists()
+        }
+    }
+
+    #[test]
+    fn a_port_that_was_taken_costs_another_attempt() -> Result<(), Box<dyn std::error::Error>> {
+        let guard = Guard::new()?;
+        let script = Script::new(
+            "if mkdir first; then echo 'bind: Address already in use'; exit 1; fi; mkdir ready; exec sleep 60",
+        )?;
+        let server = Server::start(&script, &guard)?;
+        assert_eq!(script.starts()?, 2);
+        drop(guard);
+        drop(server);
+        Ok(())
+    }
+
+    #[test]
+    fn any_other_failure_is_told_at_once_with_the_logs_end() -> io::Result<()> {
+        let guard = Guard::new()?;
+        let script = Script::new("seq 100; echo 'no such locale' >&2; exit 3")?;
+        let error = Server::start(&script, &guard)
+            .expect_err("it ended")
+            .to_string();
+        assert!(
+            error.contains("exit status: 3") && error.contains("no such locale"),
+            "{error}"
+        );
+        assert!(
+            error.contains("\n100\n") && !error.contains("\n50\n"),
+            "{error}"
+        );
+        assert_eq!(script.starts()?, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_port_that_is_always_taken_ends_the_attempts() -> io::Result<()> {
+        let guard = Guard::new()?;
+        let script = Script::new("echo 'Address already in use'; exit 1")?;
+        let error = Server::start(&script, &guard)
+            .expect_err("it ended")
+            .to_string();
+        assert!(error.contains("Address already in use"), "{error}");
+        assert_eq!(script.starts()?, ATTEMPTS as usize);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Private servers come up, are set back between blocks, and leave nothing behind.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use unstall_testbed::{Options, Testbed, TestbedError};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn redis(address: SocketAddr, command: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(format!("{command}\r\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
+}
+
+fn sql(url: &str, statement: &str) -> Outcome<String> {
+    let output = Command::new("psql")
+        .args(["-XAtqc", statement, "-d", url])
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[test]
+fn state_is_set_back_and_two_testbeds_do_not_meet() -> Outcome {
+    let began = Instant::now();
+    let first = Testbed::start(&Options::default())?;
+    let up_ms = began.elapsed().as_millis();
+    let second = Testbed::start(&Options::default())?;
+    assert!(first.is_private());
+    assert_ne!(first.redis_address(), second.redis_address());
+    assert_ne!(first.postgres_address(), second.postgres_address());
+
+    assert_eq!(redis(first.redis_address(), "SET key first")?, "+OK");
+    assert_eq!(redis(second.redis_address(), "EXISTS key")?, ":0");
+    first.flush_redis()?;
+    assert_eq!(redis(first.redis_address(), "EXISTS key")?, ":0");
+
+    first.create_template("service_template", |url| {
+        sql(
+            url,
+            "CREATE TABLE users AS SELECT generate_series(1, 1000) AS id",
+        )?;
+        Ok(())
+    })?;
+    let url = first.reset_database("service_template", "service")?;
+    assert_eq!(url, first.database_url("service"));
+    sql(&url, "DELETE FROM users")?;
+    // Somebody is connected still: a pool of the arm before. It must not hinder the reset.
+    let mut sleeper = Command::new("psql")
+        .args(["-Xqc", "SELECT pg_sleep(60)", "-d", &url])
+        .stderr(Stdio::null())
+        .spawn()?;
+    while sql(
+        &url,
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'",
+    )? != "1"
+    {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let began = Instant::now();
+    first.reset_database("service_template", "service")?;
+    let reset_ms = began.elapsed().as_millis();
+    assert!(!sleeper.wait()?.success());
+    assert_eq!(sql(&url, "SELECT count(*) FROM users")?, "1000");
+    assert!(sql(&second.database_url("service"), "SELECT 1").is_err());
+    eprintln!("testbed up in {up_ms} ms, database reset in {reset_ms} ms");
+    Ok(())
+}
+
+#[test]
+fn a_template_that_could_not_be_prepared_says_why() -> Outcome {
+    let testbed = Testbed::start(&Options::default())?;
+    let error = testbed
+        .create_template("broken", |url| sql(url, "SELECT nonsense").map(drop))
+        .expect_err("nonsense is no column");
+    assert!(error.to_string().contains("nonsense"), "{error}");
+    for name in ["", "Upper", "semi;colon", "1st", &"x".repeat(64)] {
+        let error = testbed.reset_database("broken", name).expect_err(name);
+        assert!(
+            matches!(error, TestbedError::DatabaseName { .. }),
+            "{error}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn servers_of_somebody_else_lose_nothing() -> Outcome {
+    let theirs = Testbed::start(&Options::default())?;
+    redis(theirs.redis_address(), "SET key theirs")?;
+    sql(&theirs.database_url("postgres"), "CREATE DATABASE shop")?;
+    let ours = Testbed::start(&Options {
+        database_url: Some(theirs.database_url("postgres")),
+        redis_url: Some(theirs.redis_url()),
+    })?;
+
+    assert!(!ours.is_private());
+    assert_eq!(ours.redis_address(), theirs.redis_address());
+    assert!(matches!(
+        ours.flush_redis(),
+        Err(TestbedError::NotPrivate { .. })
+    ));
+    assert!(matches!(
+        ours.drop_database("shop"),
+        Err(TestbedError::NotPrivate { .. })
+    ));
+    assert!(matches!(
+        ours.create_template("shop", |_| Ok(())),
+        Err(TestbedError::NotPrivate { .. })
+    ));
+    assert!(matches!(
+        ours.reset_database("unstall_template", "shop"),
+        Err(TestbedError::NotPrivate { .. })
+    ));
+    assert_eq!(redis(theirs.redis_address(), "EXISTS key")?, ":1");
+    sql(&theirs.database_url("shop"), "SELECT 1")?;
+
+    ours.create_template("unstall_template", |_| Ok(()))?;
+    ours.reset_database("unstall_template", "unstall_service")?;
+    drop(ours);
+    assert_eq!(redis(theirs.redis_address(), "EXISTS key")?, ":1");
+    Ok(())
+}
