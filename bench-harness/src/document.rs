@@ -92,7 +92,7 @@ pub(crate) struct ScenarioDocument {
 }
 
 /// One file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct FileDocument {
     /// What it is.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{self, Style};
 use unstall_reports::{Entry, Report};
 use unstall_results::compare::{compare, compare_unpaired};
@@ -14,9 +15,9 @@ use unstall_results::record::RunRecord;
 use unstall_results::store;
 
 use crate::console::{Console, Outcome};
-use crate::document::{ComparisonDocument, Content, RunDocument};
+use crate::document::{ComparisonDocument, Content, FileDocument, FileKind, RunDocument};
 use crate::identity;
-use crate::session::Ended;
+use crate::session::{Ended, Session, Stage};
 
 /// The arms of a record that compares.
 pub(crate) const BEFORE: &str = "before";
@@ -38,6 +39,8 @@ pub(crate) struct Judgement {
     pub(crate) entries: Vec<Judged>,
     /// What a reader must know besides.
     pub(crate) notes: Vec<String>,
+    /// Records that were written.
+    pub(crate) files: Vec<FileDocument>,
     /// A verdict that no comparison carries, because a session ended before there was one.
     unjudged: Option<Verdict>,
 }
@@ -56,37 +59,72 @@ impl Judgement {
         Ok(())
     }
 
+    /// Measures a session and adds what it saw. One that can't go on spoils neither those
+    /// before it nor those after it.
+    ///
+    /// # Errors
+    /// When it is the first one and nothing at all was measured.
+    pub(crate) fn measure(
+        &mut self,
+        session: Session,
+        stage: &mut dyn Stage,
+        console: &Console,
+        stop: &Stop,
+    ) -> anyhow::Result<()> {
+        let label = session.record.label.clone();
+        if stop.is_requested() {
+            self.leave_open(Verdict::Inconclusive, format!("{label} was not measured"));
+            return Ok(());
+        }
+        match session.measure(stage, console, stop) {
+            Ok(ended) => self.conclude(ended),
+            Err(error) if self.entries.is_empty() => return Err(error),
+            Err(error) => {
+                let verdict = if stop.is_requested() {
+                    Verdict::Inconclusive
+                } else {
+                    Verdict::Invalid
+                };
+                self.leave_open(verdict, format!("{label} was not measured: {error:#}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds what a session measured. One that could not go on is invalid; one that was
     /// stopped too early to be compared is inconclusive.
-    pub(crate) fn conclude(&mut self, ended: Ended, policy: &Policy) -> anyhow::Result<()> {
+    fn conclude(&mut self, ended: Ended) {
         let Ended {
             record,
             path,
             broken,
         } = ended;
-        let saved = format!("what was measured is in {}", path.display());
+        self.files.push(FileDocument::new(FileKind::Record, &path));
         if record.interrupted {
+            let saved = format!("what was measured is in {}", path.display());
             self.notes
                 .push(format!("{} is not complete; {saved}", record.label));
         }
-        let paired = is_paired(&record);
-        let comparison = match compare(&record, policy) {
-            _ if !paired => None,
-            Ok(comparison) => Some(comparison),
-            Err(error) if record.interrupted => {
-                self.notes
-                    .push(format!("{} can't be judged: {error}", record.label));
-                self.unjudged = self.unjudged.max(Some(Verdict::Inconclusive));
-                None
+        let mut comparison = None;
+        if is_paired(&record) {
+            match compare(&record, &Policy::default()) {
+                Ok(compared) => comparison = Some(compared),
+                Err(error) => self.leave_open(
+                    Verdict::Inconclusive,
+                    format!("{} can't be judged: {error}", record.label),
+                ),
             }
-            Err(error) => return Err(anyhow::Error::new(error).context(saved)),
-        };
+        }
         self.entries.push(Judged { record, comparison });
         if let Some(error) = broken {
-            self.notes.push(format!("{error:#}"));
-            self.unjudged = Some(Verdict::Invalid);
+            self.leave_open(Verdict::Invalid, format!("{error:#}"));
         }
-        Ok(())
+    }
+
+    /// Something has no comparison: why, and what that makes of the whole.
+    fn leave_open(&mut self, verdict: Verdict, why: String) {
+        self.unjudged = self.unjudged.max(Some(verdict));
+        self.notes.push(why);
     }
 
     /// Invalid before regression before inconclusive before pass; `None` if nothing was compared.
@@ -162,6 +200,7 @@ impl Judgement {
             content: Content {
                 comparisons: comparisons.map(ComparisonDocument::from).collect(),
                 runs: runs.map(|entry| RunDocument::from(&entry.record)).collect(),
+                files: self.files.clone(),
                 notes: self.notes.clone(),
                 ..Content::default()
             },

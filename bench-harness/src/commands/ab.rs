@@ -13,7 +13,6 @@ use unstall_scenarios::plan::Plan;
 use crate::arguments::AbArguments;
 use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
-use crate::document::{FileDocument, FileKind};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
@@ -112,23 +111,16 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         before_block: before_block.map(|line| BeforeBlock::new(line, &stop)),
     };
     let mut judgement = Judgement::default();
-    let mut files = Vec::new();
     for session in sessions {
-        if stop.is_requested() {
-            break;
-        }
-        let ended = session.measure(&mut versions, console, &stop)?;
-        files.push(FileDocument::new(FileKind::Record, &ended.path));
-        judgement.conclude(ended, &Policy::default())?;
+        judgement.measure(session, &mut versions, console, &stop)?;
     }
     let mut outcome = judgement.outcome(console);
-    for file in &files {
+    for file in &judgement.files {
         outcome.text.push_str(&format!(
             "Record: {0}\nHTML:   unstall report {0} -o report.html\n",
             file.path
         ));
     }
-    outcome.content.files = files;
     Ok(outcome)
 }
 

@@ -36,6 +36,9 @@ const LEVEL: u32 = 20;
 const REQUESTS: u64 = 400;
 const PAIRS: u32 = 10;
 const PAIRS_QUICK: u32 = 7;
+/// Rounds per user and ms: enough to open every connection of the pools, which is most of
+/// what a warm-up does for a service without a compiler at run time.
+const WARMUP_QUICK: (u32, u64) = (2, 500);
 /// The service that is measured, a program of its own.
 const REFERENCE: &str = "unstall-reference";
 /// The report's file name.
@@ -50,49 +53,41 @@ struct Replay {
     scenario: Arc<Plan>,
     before: String,
     after: String,
-    file: RecordFile,
-    id: String,
 }
 
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
     let reference = find_program(REFERENCE)?;
     let plan = MigrationPlan::shipped()?;
-    let id = identity::new_id();
-    let steps = resolve_steps(&plan, &arguments.steps)?;
-    record_file::create_folder(&arguments.out)?;
-    record_file::check_writable(&arguments.out)?;
-    keep_aside(&arguments.out, &steps, &id)?;
-    let replays = steps
-        .iter()
+    let replays = resolve_steps(&plan, &arguments.steps)?
+        .into_iter()
         .map(|step| resolve(arguments, &plan, step))
         .collect::<anyhow::Result<Vec<Replay>>>()?;
+    record_file::create_folder(&arguments.out)?;
+    record_file::check_writable(&arguments.out)?;
+    keep_aside(&arguments.out, &replays)?;
     let stop = interrupt::listen()?;
     let mut servers = PrivateServers::start(&reference, console)?;
     let mut judgement = Judgement::default();
-    let mut files = Vec::new();
     for replay in replays {
-        if stop.is_requested() {
-            break;
-        }
         let session = open(arguments, replay, &mut servers)?;
         console.note(format!("Step {}", session.record.label));
-        let ended = session.measure(&mut servers, console, &stop)?;
-        files.push(FileDocument::new(FileKind::Record, &ended.path));
-        judgement.conclude(ended, &Policy::default())?;
+        judgement.measure(session, &mut servers, console, &stop)?;
         console.note(judgement.latest());
     }
     drop(servers);
+    if judgement.entries.is_empty() {
+        bail!("stopped before the first block; nothing was measured");
+    }
     if arguments.quick {
         judgement.notes.push(quick_note(&judgement));
     }
-    finish(arguments, console, &judgement, files)
+    finish(arguments, console, &judgement)
 }
 
 fn finish(
     arguments: &DemoArguments,
     console: &Console,
     judgement: &Judgement,
-    mut files: Vec<FileDocument>,
 ) -> anyhow::Result<Outcome> {
     let title = if arguments.aa {
         "The same version twice"
@@ -108,15 +103,16 @@ fn finish(
         markdown::render(&judgement.report(title, &command)),
     )
     .with_context(|| format!("{} could not be written", ledger.display()))?;
-    files.push(FileDocument::new(FileKind::Report, &page));
-    files.push(FileDocument::new(FileKind::Ledger, &ledger));
     let mut outcome = judgement.outcome(console);
     outcome.text.push_str(&format!(
         "Report: {}\nLedger: {}\n",
         page.display(),
         ledger.display()
     ));
-    outcome.content.files = files;
+    outcome.content.files.extend([
+        FileDocument::new(FileKind::Report, &page),
+        FileDocument::new(FileKind::Ledger, &ledger),
+    ]);
     Ok(outcome)
 }
 
@@ -139,7 +135,7 @@ fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<
         .collect())
 }
 
-fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: &Step) -> anyhow::Result<Replay> {
+fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: Step) -> anyhow::Result<Replay> {
     let [scenario] = step.scenarios.as_slice() else {
         bail!(
             "step {} has {} scenarios; the demo replays steps with one",
@@ -159,14 +155,6 @@ fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: &Step) -> anyh
         );
     }
     let plans = opening::plans(std::slice::from_ref(scenario), &Inputs::default())?;
-    let id = identity::new_id();
-    let path = arguments.out.join(record_name(step));
-    let placement = Placement {
-        out: Some(&path),
-        several: false,
-        force: false,
-    };
-    let file = RecordFile::choose(placement, scenario, &id)?;
     let with_monitor = |command: &str| format!("{command} --monitor full-split");
     let after = if arguments.aa { before } else { &step.command };
     Ok(Replay {
@@ -176,9 +164,7 @@ fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: &Step) -> anyh
             .into_iter()
             .next()
             .context("a scenario without a plan")?,
-        step: step.clone(),
-        file,
-        id,
+        step,
     })
 }
 
@@ -187,11 +173,23 @@ fn open(
     replay: Replay,
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
+    let id = identity::new_id();
+    let path = arguments.out.join(record_name(&replay.step));
+    let placement = Placement {
+        out: Some(&path),
+        several: false,
+        force: false,
+    };
+    let file = RecordFile::choose(placement, &replay.scenario.name, &id)?;
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
     let turns = session::turns(&design, Amount::PerEndpoint(REQUESTS));
-    let (warmup_per_user, warmup_ms_min) = opening::warmup(None);
+    let (warmup_per_user, warmup_ms_min) = if arguments.quick {
+        WARMUP_QUICK
+    } else {
+        opening::warmup(None)
+    };
     let load = Load {
         model: "closed".to_owned(),
         levels: design.levels().to_vec(),
@@ -211,7 +209,7 @@ fn open(
     };
     let step = &replay.step;
     let record = Opening {
-        id: replay.id,
+        id,
         label: if arguments.aa {
             format!("{}, the same version twice", step.id)
         } else {
@@ -232,7 +230,7 @@ fn open(
     Ok(Session {
         plan: replay.scenario,
         record,
-        file: replay.file,
+        file,
         turns,
         guard: opening::guard()?,
     })
@@ -282,16 +280,16 @@ fn record_name(step: &Step) -> String {
 }
 
 /// Results of an earlier demo in this folder are moved, not replaced.
-fn keep_aside(folder: &Path, steps: &[Step], id: &str) -> anyhow::Result<()> {
-    let ours = steps
+fn keep_aside(folder: &Path, replays: &[Replay]) -> anyhow::Result<()> {
+    let ours = replays
         .iter()
-        .map(record_name)
+        .map(|replay| record_name(&replay.step))
         .chain([REPORT.to_owned(), LEDGER.to_owned()]);
     let present: Vec<String> = ours.filter(|name| folder.join(name).exists()).collect();
     if present.is_empty() {
         return Ok(());
     }
-    let aside = folder.join("earlier").join(id);
+    let aside = folder.join("earlier").join(identity::new_id());
     record_file::create_folder(&aside)?;
     for name in present {
         let (from, to) = (folder.join(&name), aside.join(&name));
@@ -319,8 +317,8 @@ fn quick_note(judgement: &Judgement) -> String {
         )
     });
     format!(
-        "--quick made {PAIRS_QUICK} pairs of {REQUESTS} requests per endpoint. It does not see \
-         p99{smallest}; run the demo without --quick for {PAIRS} pairs"
+        "--quick made {PAIRS_QUICK} pairs of {REQUESTS} requests per endpoint after a short \
+         warm-up. It does not see p99{smallest}; run the demo without --quick for {PAIRS} pairs"
     )
 }
 

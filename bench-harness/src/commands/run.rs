@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_results::comparison::Verdict;
-use unstall_results::policy::Policy;
 use unstall_results::record::{Arm, Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
-use crate::document::{FileDocument, FileKind};
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::{Placement, RecordFile};
@@ -54,21 +52,14 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
         .collect::<anyhow::Result<Vec<Session>>>()?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
-    let mut files = Vec::new();
     for session in sessions {
-        if stop.is_requested() {
-            break;
-        }
-        let ended = session.measure(&mut Running(target.clone()), console, &stop)?;
-        files.push(FileDocument::new(FileKind::Record, &ended.path));
-        judgement.conclude(ended, &Policy::default())?;
+        judgement.measure(session, &mut Running(target.clone()), console, &stop)?;
     }
     let mut outcome = judgement.outcome(console);
     outcome.verdict = verdict(&judgement);
-    for file in &files {
+    for file in &judgement.files {
         outcome.text.push_str(&format!("Record: {}\n", file.path));
     }
-    outcome.content.files = files;
     Ok(outcome)
 }
 
@@ -165,5 +156,6 @@ fn verdict(judgement: &Judgement) -> Option<Verdict> {
             .into_iter()
             .any(|level| !usable(&entry.record, level))
     });
-    unusable.then_some(Verdict::Invalid)
+    let broken = judgement.verdict() == Some(Verdict::Invalid);
+    (unusable || broken).then_some(Verdict::Invalid)
 }
