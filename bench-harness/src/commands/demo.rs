@@ -78,7 +78,7 @@ pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::R
     if judgement.entries.is_empty() {
         bail!("stopped before the first block; nothing was measured");
     }
-    if arguments.quick {
+    if arguments.quick && !stop.is_requested() {
         judgement.notes.push(quick_note(&judgement));
     }
     finish(arguments, console, &judgement)
