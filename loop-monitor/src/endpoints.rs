@@ -79,6 +79,7 @@ struct Shard {
     hold: HistogramCells,
     hold_ns_sum: AtomicU64,
     hold_ns_max: AtomicU64,
+    request_hold_ns_max: AtomicU64,
     over_1_ms: AtomicU64,
     over_10_ms: AtomicU64,
     over_100_ms: AtomicU64,
@@ -170,13 +171,19 @@ impl EndpointCells {
         self.shard(thread).requests.fetch_add(1, Relaxed);
     }
 
-    /// A poll that held a loop.
-    pub(crate) fn count_poll(&self, thread: usize, hold_ns: u64) {
+    /// A poll that held a loop, and what the polls of its request came to so far. (A sum only
+    /// grows, so the largest seen is that of a whole request, and one that never ends counts too.)
+    pub(crate) fn count_poll(&self, thread: usize, hold_ns: u64, request_hold_ns: u64) {
         let shard = self.shard(thread);
         shard.hold.record(hold_ns);
         shard.hold_ns_sum.fetch_add(hold_ns, Relaxed);
         if hold_ns > shard.hold_ns_max.load(Relaxed) {
             shard.hold_ns_max.fetch_max(hold_ns, Relaxed);
+        }
+        if request_hold_ns > shard.request_hold_ns_max.load(Relaxed) {
+            shard
+                .request_hold_ns_max
+                .fetch_max(request_hold_ns, Relaxed);
         }
         if hold_ns > 1_000_000 {
             shard.over_1_ms.fetch_add(1, Relaxed);
@@ -213,6 +220,9 @@ impl EndpointCells {
             endpoint.polls += shard.off_loop_polls.load(Relaxed);
             endpoint.hold_ns_sum += shard.hold_ns_sum.load(Relaxed);
             endpoint.hold_ns_max = endpoint.hold_ns_max.max(shard.hold_ns_max.load(Relaxed));
+            endpoint.request_hold_ns_max = endpoint
+                .request_hold_ns_max
+                .max(shard.request_hold_ns_max.load(Relaxed));
             endpoint.holds_over.ms_1 += shard.over_1_ms.load(Relaxed);
             endpoint.holds_over.ms_10 += shard.over_10_ms.load(Relaxed);
             endpoint.holds_over.ms_100 += shard.over_100_ms.load(Relaxed);
@@ -400,15 +410,19 @@ mod tests {
         let cells = registry.resolve(&Method::GET, Some("/"));
         for thread in 0..5 {
             cells.count_request(thread);
-            cells.count_poll(thread, 11_000_000);
+            cells.count_poll(thread, 11_000_000, 11_000_000);
         }
-        cells.count_poll(0, 101_000_000);
+        // A request that goes on on other threads, each of which sees the sum so far.
+        cells.count_poll(0, 101_000_000, 112_000_000);
+        cells.count_poll(1, 1_000_000, 113_000_000);
+        cells.count_poll(2, 2_000_000, 2_000_000);
         cells.count_off_loop_poll(1);
         let wire = cells.to_wire();
-        assert_eq!((wire.requests, wire.polls), (5, 7));
-        assert_eq!(wire.hold_ns_sum, 5 * 11_000_000 + 101_000_000);
+        assert_eq!((wire.requests, wire.polls), (5, 9));
+        assert_eq!(wire.hold_ns_sum, 5 * 11_000_000 + 104_000_000);
         assert_eq!(wire.hold_ns_max, 101_000_000);
+        assert_eq!(wire.request_hold_ns_max, 113_000_000);
         let over = wire.holds_over;
-        assert_eq!((over.ms_1, over.ms_10, over.ms_100), (6, 6, 1));
+        assert_eq!((over.ms_1, over.ms_10, over.ms_100), (7, 6, 1));
     }
 }

@@ -91,9 +91,10 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let route = self.route_of.route_of(&request);
         let registry = self.monitor.inner.meter.endpoints();
-        let charged = Charged {
+        let mut charged = Charged {
             endpoint: registry.resolve(request.method(), route.as_deref()),
             monitor: self.monitor.clone(),
+            hold_ns: 0,
         };
         // Within a poll that is measured already, this is the same request seen by a second layer.
         if !meter::in_poll() {

@@ -31,6 +31,7 @@ mod prometheus;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;
+mod runtime_totals;
 mod snapshot;
 mod warning;
 pub mod wire;

@@ -287,8 +287,13 @@ impl Meter {
         })
     }
 
-    /// Ends a poll and charges it to its endpoint.
-    pub(crate) fn end_poll(&self, start: PollStart, endpoint: &EndpointCells) -> PollCost {
+    /// Ends a poll, charges it to its endpoint, and adds its hold to that of its request.
+    pub(crate) fn end_poll(
+        &self,
+        start: PollStart,
+        endpoint: &EndpointCells,
+        request_hold_ns: &mut u64,
+    ) -> PollCost {
         HOT.with(|hot| {
             let now = Instant::now();
             hot.in_poll.set(false);
@@ -300,7 +305,9 @@ impl Meter {
                 endpoint.count_off_loop_poll(thread);
                 return PollCost::default();
             }
-            endpoint.count_poll(thread, nanoseconds(hold));
+            let hold_ns = nanoseconds(hold);
+            *request_hold_ns += hold_ns;
+            endpoint.count_poll(thread, hold_ns, *request_hold_ns);
             let (blocked_ns, runqueue_ns) = match start.kind {
                 PollKind::Split(before) => self.end_split(hot, &before, now, endpoint),
                 PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, endpoint),

@@ -10,6 +10,7 @@ use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
 
@@ -35,7 +36,7 @@ pub(crate) struct MonitorState {
     pub(crate) started: Instant,
     pub(crate) start_id: String,
     pub(crate) kernel: KernelCounters,
-    pub(crate) handle: OnceLock<Handle>,
+    pub(crate) runtime: OnceLock<WatchedRuntime>,
     pub(crate) installed: AtomicBool,
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
@@ -119,13 +120,13 @@ impl Monitor {
             })
             .on_thread_unpark(move || {
                 if let Some(state) = unpark.upgrade() {
-                    state.learn_handle();
+                    state.meet_runtime();
                     state.meter.on_unpark();
                 }
             })
             .on_thread_start(move || {
                 if let Some(state) = start.upgrade() {
-                    state.learn_handle();
+                    state.meet_runtime();
                     state.threads_started.fetch_add(1, Relaxed);
                 }
             })
@@ -157,7 +158,7 @@ impl Monitor {
     /// Everything the monitor knows now. Counters only grow; take differences.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.inner.learn_handle();
+        self.inner.meet_runtime();
         crate::snapshot::take(&self.inner)
     }
 
@@ -235,7 +236,7 @@ impl MonitorBuilder {
                 started: Instant::now(),
                 start_id,
                 kernel: kernel_canary::probe(),
-                handle: OnceLock::new(),
+                runtime: OnceLock::new(),
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
@@ -267,21 +268,27 @@ fn start_id(monitor: u64) -> String {
 }
 
 impl MonitorState {
-    /// The runtime's handle isn't known when the hooks are registered, only when they run.
-    fn learn_handle(&self) {
-        if self.handle.get().is_none()
+    /// The runtime isn't known when the hooks are registered, only when they run.
+    fn meet_runtime(&self) {
+        if self.runtime.get().is_none()
             && let Ok(handle) = Handle::try_current()
         {
-            // Another thread of the same runtime may have been first.
-            let _ = self.handle.set(handle);
+            // Another thread of the same runtime may be first.
+            self.runtime.get_or_init(|| WatchedRuntime::new(&handle));
         }
     }
 
-    /// Runs `poll` as one poll of `endpoint`.
-    pub(crate) fn measure<T>(&self, endpoint: &EndpointCells, poll: impl FnOnce() -> T) -> T {
+    /// Runs `poll` as one poll of `endpoint`, and adds its hold to that of its request.
+    pub(crate) fn measure<T>(
+        &self,
+        endpoint: &EndpointCells,
+        request_hold_ns: &mut u64,
+        poll: impl FnOnce() -> T,
+    ) -> T {
         let _measured = MeasuredPoll {
             state: self,
             endpoint,
+            request_hold_ns,
             start: self.meter.begin_poll(),
         };
         poll()
@@ -305,13 +312,15 @@ impl MonitorState {
 struct MeasuredPoll<'a> {
     state: &'a MonitorState,
     endpoint: &'a EndpointCells,
+    request_hold_ns: &'a mut u64,
     start: Option<PollStart>,
 }
 
 impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
         if let Some(start) = self.start {
-            let cost = self.state.meter.end_poll(start, self.endpoint);
+            let meter = &self.state.meter;
+            let cost = meter.end_poll(start, self.endpoint, self.request_hold_ns);
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost);
             }

@@ -11,16 +11,19 @@ use pin_project_lite::pin_project;
 use crate::endpoints::EndpointCells;
 use crate::monitor::Monitor;
 
-/// To whom a request's polls are charged.
+/// To whom a request's polls are charged, and what they came to.
 #[derive(Debug, Clone)]
 pub(crate) struct Charged {
     pub(crate) monitor: Monitor,
     pub(crate) endpoint: Arc<EndpointCells>,
+    /// Sum of the polls so far; goes on from the handler's future to the body.
+    pub(crate) hold_ns: u64,
 }
 
 impl Charged {
-    pub(crate) fn measure<T>(&self, poll: impl FnOnce() -> T) -> T {
-        self.monitor.inner.measure(&self.endpoint, poll)
+    pub(crate) fn measure<T>(&mut self, poll: impl FnOnce() -> T) -> T {
+        let state = &self.monitor.inner;
+        state.measure(&self.endpoint, &mut self.hold_ns, poll)
     }
 }
 

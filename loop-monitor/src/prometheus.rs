@@ -38,12 +38,14 @@ impl Page {
         self.per_endpoint(
             snapshot,
             "unstall_requests_total",
+            "counter",
             "Requests begun.",
             |endpoint| endpoint.requests as f64,
         );
         self.per_endpoint(
             snapshot,
             "unstall_polls_total",
+            "counter",
             "Polls of handlers and bodies.",
             |endpoint| endpoint.polls as f64,
         );
@@ -61,6 +63,13 @@ impl Page {
             let labels = [("method", method), ("route", route)];
             self.histogram(name, &labels, &endpoint.hold, Some(endpoint.hold_ns_sum));
         }
+        self.per_endpoint(
+            snapshot,
+            "unstall_request_hold_seconds_max",
+            "gauge",
+            "Largest sum of one request's polls since the process started.",
+            |endpoint| seconds(endpoint.request_hold_ns_max),
+        );
         self.family(
             "unstall_holds_over_total",
             "counter",
@@ -167,10 +176,11 @@ impl Page {
         &mut self,
         snapshot: &Snapshot,
         name: &str,
+        kind: &str,
         help: &str,
         value: impl Fn(&Endpoint) -> f64,
     ) {
-        self.family(name, "counter", help);
+        self.family(name, kind, help);
         for (key, endpoint) in &snapshot.endpoints {
             let (method, route) = split_key(key);
             self.sample(
@@ -279,6 +289,7 @@ mod tests {
             requests: 4,
             polls: 9,
             hold_ns_sum: 1_600_000_000,
+            request_hold_ns_max: 1_550_000_000,
             hold: Histogram {
                 log2_us: vec![5, 0, 4],
             },

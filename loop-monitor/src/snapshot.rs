@@ -2,16 +2,15 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use crate::monitor::MonitorState;
 use crate::readings;
-use crate::wire::{
-    Mode, RuntimeMetrics, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads,
-};
+use crate::runtime_totals::WatchedRuntime;
+use crate::wire::{Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads};
 
 pub(crate) fn take(state: &MonitorState) -> Snapshot {
-    let handle = state.handle.get();
+    let runtime = state.runtime.get();
+    // A monitor that hasn't met a runtime has nothing to count.
+    let counts = runtime.map(WatchedRuntime::count).unwrap_or_default();
     let endpoints = state
         .meter
         .endpoints()
@@ -31,30 +30,21 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
         mono_ns: readings::monotonic_ns(),
         runtime: "tokio".to_owned(),
         mode: state.mode,
-        loops: handle.map_or(0, loops),
+        loops: counts.workers,
         endpoints,
         unattributed: state.meter.unattributed().to_wire(),
         loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
-        threads: threads(state, handle),
-        runtime_metrics: handle.map(runtime_metrics).unwrap_or_default(),
-        not_covered: not_covered(state, handle),
+        threads: threads(state, counts.workers),
+        runtime_metrics: counts.metrics,
+        not_covered: not_covered(state),
     }
-}
-
-fn loops(handle: &Handle) -> u64 {
-    to_u64(handle.metrics().num_workers())
-}
-
-fn to_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Tokio's workers run on threads of its pool, and `on_thread_start` runs on both; the loop of a
 /// current-thread runtime runs on the caller's thread, where it doesn't.
-fn threads(state: &MonitorState, handle: Option<&Handle>) -> Threads {
-    let workers = handle.map_or(0, loops);
+fn threads(state: &MonitorState, workers: u64) -> Threads {
     let started = state.threads_started.load(Relaxed);
-    let single = handle.is_some_and(|h| h.runtime_flavor() == RuntimeFlavor::CurrentThread);
+    let single = state.runtime.get().is_some_and(WatchedRuntime::is_single);
     let pool = if single {
         started
     } else {
@@ -77,24 +67,7 @@ fn process_threads() -> u64 {
     std::fs::metadata("/proc/self/task").map_or(0, |tasks| tasks.nlink().saturating_sub(2))
 }
 
-fn runtime_metrics(handle: &Handle) -> RuntimeMetrics {
-    let metrics = handle.metrics();
-    let workers = 0..metrics.num_workers();
-    RuntimeMetrics {
-        busy_ns: workers
-            .clone()
-            .map(|worker| metrics.worker_total_busy_duration(worker))
-            .map(crate::conservation::nanoseconds)
-            .sum(),
-        alive_tasks: to_u64(metrics.num_alive_tasks()),
-        global_queue_depth: to_u64(metrics.global_queue_depth()),
-        parks: workers
-            .map(|worker| metrics.worker_park_count(worker))
-            .sum(),
-    }
-}
-
-fn not_covered(state: &MonitorState, handle: Option<&Handle>) -> Vec<String> {
+fn not_covered(state: &MonitorState) -> Vec<String> {
     let mut sentences = vec![
         "Code between monitored polls (spawned tasks, the connection's own reads and writes, the \
          dropping of futures) has no endpoint: what blocked there is in `unattributed`.",
@@ -103,7 +76,11 @@ fn not_covered(state: &MonitorState, handle: Option<&Handle>) -> Vec<String> {
         "On a thread that `block_in_place` has given its loop away from, polls are counted but not \
          timed, until that thread runs a loop again.",
     ];
-    if handle.is_some_and(|h| h.runtime_flavor() != RuntimeFlavor::CurrentThread) {
+    if state
+        .runtime
+        .get()
+        .is_some_and(|runtime| !runtime.is_single())
+    {
         sentences.push(
             "The future given to `block_on` of a multi-thread runtime parks without the monitor's \
              knowledge: only monitored polls in it are measured, nothing between them.",

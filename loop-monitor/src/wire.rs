@@ -83,6 +83,9 @@ pub struct Endpoint {
     pub hold_ns_sum: u64,
     /// Longest poll since the process started.
     pub hold_ns_max: u64,
+    /// Largest sum of one request's polls (handler and body) since the process started. Waits
+    /// between its polls aren't in it; the mean per request is `hold_ns_sum / requests`.
+    pub request_hold_ns_max: u64,
     /// Polls longer than 1, 10 and 100 ms.
     pub holds_over: HoldsOver,
     /// Distribution of polls' wall time.
@@ -147,7 +150,10 @@ pub struct Threads {
     pub other: u64,
 }
 
-/// What the runtime counts by itself.
+/// What the runtime counts by itself: counters begin when the monitor meets the runtime.
+///
+/// Tokio counts a stretch of work when it ends, at a park or a look for events; so what runs now
+/// isn't in it yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeMetrics {

@@ -26,6 +26,7 @@ fn example() -> Snapshot {
         polls: 6,
         hold_ns_sum: 5_400_000,
         hold_ns_max: 5_200_000,
+        request_hold_ns_max: 5_300_000,
         holds_over: HoldsOver {
             ms_1: 1,
             ms_10: 0,
