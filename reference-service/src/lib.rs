@@ -1,1 +1,27 @@
-//! reference-service
+//! The service that Unstall measures: the routes of an agent backend whose event loop is
+//! migrated from blocking to async stores, one step at a time.
+//!
+//! A step's stores exist in two variants behind one trait: `blocking` calls synchronous
+//! clients straight from the async handler, as the service did before its migration, and
+//! `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the
+//! same code.
+//!
+//! The SQL of both variants is in `sql/`. sqlx checks it against `.sqlx/` at the workspace's root,
+//! which `cargo sqlx prepare --workspace` (or `SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$PWD/.sqlx cargo
+//! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
+
+pub mod agent;
+pub mod conversation;
+pub mod identity;
+pub mod migrations;
+pub mod refusal;
+pub mod request_id;
+pub mod routes;
+pub mod seed;
+pub mod server;
+pub mod steps;
+pub mod stores;
+pub mod tunnel;
+pub mod usage;
+pub mod validation;
+pub mod variants;

@@ -1,0 +1,47 @@
+-- Seeds are written as upserts: a second run refreshes dates and adds nothing.
+
+INSERT INTO users (uid, email, display_name, plan)
+SELECT 'u-' || n, 'u-' || n || '@example.test', 'User ' || n, 'unlimited'
+FROM generate_series(0, 199) n
+UNION ALL
+SELECT 'u-free', 'u-free@example.test', 'Free user', 'free'
+UNION ALL
+SELECT 'u-pro', 'u-pro@example.test', 'Pro user', 'pro'
+ON CONFLICT (uid) DO UPDATE SET plan = excluded.plan;
+
+INSERT INTO projects (id, repo_name, repo_path, branch_name, user_id, commit_id)
+SELECT 'p-' || n, 'octo/project-' || n, NULL, 'main', 'u-' || (n - 1), md5('p-' || n)
+FROM generate_series(1, 20) n
+ON CONFLICT (id) DO NOTHING;
+
+-- Twenty users with twenty conversations of ten messages: the aggregate has modest, real work.
+INSERT INTO conversations (id, user_id, title, project_ids, agent_ids)
+SELECT 'c-' || u || '-' || k, 'u-' || u, 'Conversation ' || k, ARRAY['p-1'],
+       CASE WHEN k % 4 = 0 THEN ARRAY['a-1', 'a-2'] ELSE ARRAY['a-1'] END
+FROM generate_series(0, 19) u, generate_series(1, 20) k
+ON CONFLICT (id) DO NOTHING;
+
+INSERT INTO messages (id, conversation_id, content, sender_id, type, created_at)
+SELECT 'm-' || u || '-' || k || '-' || i, 'c-' || u || '-' || k, 'Message ' || i,
+       CASE WHEN i % 2 = 1 THEN 'u-' || u END,
+       CASE WHEN i % 2 = 1 THEN 'HUMAN' ELSE 'AI_GENERATED' END,
+       now() - k * interval '1 day' - i * interval '1 minute'
+FROM generate_series(0, 19) u, generate_series(1, 20) k, generate_series(1, 10) i
+ON CONFLICT (id) DO UPDATE SET created_at = excluded.created_at;
+
+-- One user at the free plan's limit, one a single message below the pro plan's.
+INSERT INTO conversations (id, user_id, title, project_ids, agent_ids)
+VALUES ('c-free', 'u-free', 'At the limit', ARRAY['p-1'], ARRAY['a-1']),
+       ('c-pro', 'u-pro', 'Below the limit', ARRAY['p-1'], ARRAY['a-1'])
+ON CONFLICT (id) DO NOTHING;
+
+INSERT INTO messages (id, conversation_id, content, sender_id, type, created_at)
+SELECT 'm-free-' || i, 'c-free', 'Message ' || i, 'u-free', 'HUMAN', now() - i * interval '1 hour'
+FROM generate_series(1, 50) i
+UNION ALL
+SELECT 'm-pro-' || i, 'c-pro', 'Message ' || i, 'u-pro', 'HUMAN', now() - i * interval '1 hour'
+FROM generate_series(1, 499) i
+ON CONFLICT (id) DO UPDATE SET created_at = excluded.created_at;
+
+-- Fresh statistics, so that every run plans its queries alike.
+ANALYZE users, projects, conversations, messages;

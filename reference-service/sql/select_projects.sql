@@ -1,0 +1,1 @@
+SELECT id, repo_name FROM projects WHERE id = ANY($1)

@@ -1,0 +1,205 @@
+//! The command line: read by clap, then resolved to a task.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::EnvFilter;
+use unstall_loop_monitor::Mode as MonitorMode;
+use unstall_reference_service::server::Options;
+use unstall_reference_service::steps::{Steps, StepsError};
+use unstall_reference_service::variants::Addresses;
+
+use crate::task::Task;
+
+/// The service that Unstall measures, at any step of its migration from blocking to async stores.
+///
+/// A store is async if its step is listed, else it blocks the event loop. Steps 2a (usage
+/// check, new conversations) and 3 (tunnel, branch cache) have stores so far; the others are
+/// accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level [warn].
+#[derive(Parser)]
+#[command(
+    name = "unstall-reference",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  unstall-reference migrate --database-url postgres://app@127.0.0.1/app\n  \
+                  unstall-reference seed --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1\n  \
+                  unstall-reference --steps 0,1,2a --port 8001 --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1"
+)]
+struct Raw {
+    #[command(subcommand)]
+    command: Option<RawCommand>,
+    #[command(flatten)]
+    serve: RawServe,
+}
+
+#[derive(Subcommand)]
+enum RawCommand {
+    /// Create or update the tables
+    Migrate {
+        /// PostgreSQL
+        #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+        database_url: String,
+    },
+    /// Put in users, conversations (PostgreSQL) and workspaces, branches (Redis); at least one URL
+    Seed {
+        /// PostgreSQL
+        #[arg(long, value_name = "URL", required_unless_present = "redis_url")]
+        database_url: Option<String>,
+        /// Redis
+        #[arg(long, value_name = "URL")]
+        redis_url: Option<String>,
+    },
+}
+
+#[derive(Args)]
+struct RawServe {
+    /// Port to listen on; 0 takes a free one and logs it (level info)
+    #[arg(long, env = "UNSTALL_PORT", required = true)]
+    port: Option<u16>,
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Steps that have landed, as in `0,1,2a` (0 is implied)
+    #[arg(long, value_name = "LIST", conflicts_with = "mode")]
+    steps: Option<Steps>,
+    /// All stores of one kind [default: async]
+    #[arg(long)]
+    mode: Option<Mode>,
+    /// Worker threads; 1 is one event loop
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    /// PostgreSQL
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "DATABASE_URL",
+        hide_env_values = true,
+        required = true
+    )]
+    database_url: Option<String>,
+    /// Redis
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "REDIS_URL",
+        hide_env_values = true,
+        required = true
+    )]
+    redis_url: Option<String>,
+    /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
+    #[arg(long, default_value = "counters")]
+    monitor: MonitorChoice,
+    /// Form of the log
+    #[arg(long, default_value = "text")]
+    log: LogForm,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// No step but 0 has landed
+    Blocking,
+    /// Sync calls on worker threads; not built yet
+    Threads,
+    /// All steps have landed
+    Async,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MonitorChoice {
+    /// Kernel counters at park, unpark and after long polls
+    Counters,
+    /// Kernel counters around every poll: exact, and dearer
+    FullSplit,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogForm {
+    /// A line of text per event
+    Text,
+    /// A JSON object per event
+    Json,
+}
+
+/// Reads the command line and starts the log. Ends the program with status 2 if the line is wrong.
+pub(crate) fn parse() -> Task {
+    match Raw::parse() {
+        Raw {
+            command: Some(RawCommand::Migrate { database_url }),
+            ..
+        } => Task::Migrate { database_url },
+        Raw {
+            command:
+                Some(RawCommand::Seed {
+                    database_url,
+                    redis_url,
+                }),
+            ..
+        } => Task::Seed {
+            database_url,
+            redis_url,
+        },
+        Raw {
+            command: None,
+            serve,
+        } => {
+            start_log(serve.log);
+            match resolve(serve) {
+                Ok(options) => Task::Serve(options),
+                Err(error) => Raw::command()
+                    .error(ErrorKind::ValueValidation, error)
+                    .exit(),
+            }
+        }
+    }
+}
+
+fn resolve(raw: RawServe) -> Result<Options, String> {
+    let steps = match (raw.steps, raw.mode) {
+        (Some(steps), _) => steps,
+        (None, Some(Mode::Blocking)) => Steps::blocking(),
+        (None, Some(Mode::Threads)) => return Err(StepsError::StartNotBuilt.to_string()),
+        (None, Some(Mode::Async) | None) => Steps::all(),
+    };
+    let without_stores: Vec<String> = steps
+        .without_stores()
+        .map(|step| step.to_string())
+        .collect();
+    if !without_stores.is_empty() {
+        tracing::info!(
+            "steps {} change nothing yet: their routes are not built",
+            without_stores.join(", ")
+        );
+    }
+    Ok(Options {
+        address: SocketAddr::new(raw.host, required(raw.port, "--port")?),
+        steps,
+        monitor: match raw.monitor {
+            MonitorChoice::Counters => MonitorMode::Counters,
+            MonitorChoice::FullSplit => MonitorMode::FullSplit,
+        },
+        workers: usize::from(raw.workers),
+        addresses: Addresses {
+            database_url: required(raw.database_url, "--database-url")?,
+            redis_url: required(raw.redis_url, "--redis-url")?,
+        },
+    })
+}
+
+/// clap has refused the command line if it was missing; a subcommand alone may leave it out.
+fn required<T>(given: Option<T>, option: &str) -> Result<T, String> {
+    given.ok_or_else(|| format!("{option} is required"))
+}
+
+fn start_log(form: LogForm) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_unset_or_wrong| EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match form {
+        LogForm::Text => log.with_ansi(false).init(),
+        LogForm::Json => log.json().init(),
+    }
+}

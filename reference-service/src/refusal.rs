@@ -1,0 +1,105 @@
+//! Answers that are not a success: `{"detail": …}` with the status that the API promises.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::stores::StoreError;
+use crate::validation::FieldError;
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub enum Refusal {
+    /// 400: understood, and wrong.
+    BadRequest(String),
+    /// 401: no valid credentials.
+    Unauthorized,
+    /// 402: over the usage limit.
+    OverLimit {
+        /// Messages used.
+        used: i64,
+        /// Messages allowed.
+        limit: i64,
+    },
+    /// 404: no such thing, or not the caller's.
+    NotFound(String),
+    /// 413: a body larger than the service reads.
+    BodyTooLarge,
+    /// 422: fields that are missing or of the wrong kind.
+    Invalid(Vec<FieldError>),
+    /// 503 while a server can't be reached, else 500. The reason goes to the log, not to the caller.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Vec<FieldError>> for Refusal {
+    fn from(errors: Vec<FieldError>) -> Self {
+        Self::Invalid(errors)
+    }
+}
+
+impl Refusal {
+    fn status_and_detail(self) -> (StatusCode, Value) {
+        match self {
+            Self::BadRequest(reason) => (StatusCode::BAD_REQUEST, json!(reason)),
+            Self::Unauthorized => (
+                StatusCode::UNAUTHORIZED,
+                json!("Invalid token; send `Authorization: Bearer <token>`"),
+            ),
+            Self::OverLimit { used, limit } => (
+                StatusCode::PAYMENT_REQUIRED,
+                json!(format!(
+                    "Usage limit reached: {used} of {limit} messages in 30 days"
+                )),
+            ),
+            Self::NotFound(what) => (StatusCode::NOT_FOUND, json!(what)),
+            Self::BodyTooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                json!("The body is too large"),
+            ),
+            Self::Invalid(errors) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                errors.iter().map(FieldError::to_json).collect(),
+            ),
+            Self::Store(error) => store_status(&error),
+        }
+    }
+}
+
+fn store_status(error: &StoreError) -> (StatusCode, Value) {
+    match error {
+        StoreError::Unavailable { backend, .. } => {
+            tracing::warn!(%error, "store unavailable");
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                json!(format!("{backend} can't be reached; try again")),
+            )
+        }
+        StoreError::Refused { .. } | StoreError::Malformed { .. } => {
+            tracing::error!(%error, "store failed");
+            (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                json!("Internal server error"),
+            )
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, detail) = self.status_and_detail();
+        let mut response = (status, Json(json!({ "detail": detail }))).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,117 @@
+//! `POST /conversations`: a new conversation, after the usage check.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Query as RawQuery, State};
+use serde_json::{Value, json};
+
+use super::App;
+use crate::conversation::{self, Created, NewConversation};
+use crate::identity::Caller;
+use crate::refusal::Refusal;
+use crate::stores::Stores;
+use crate::usage::Window;
+use crate::validation::{Body, FieldError, Query};
+
+const STATUSES: [&str; 3] = ["active", "archived", "deleted"];
+
+/// Creates a conversation.
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
+    let new = parse(Query::new(query), &body, &caller.uid)?;
+    refuse_over_limit(&app.stores, &caller.uid).await?;
+    match app.stores.conversations.create(&new).await? {
+        Created::Yes => Ok(Json(json!({
+            "message": "Conversation created successfully.",
+            "conversation_id": new.id,
+        }))),
+        Created::ProjectsMissing(ids) => Err(Refusal::NotFound(format!(
+            "No such project: {}",
+            ids.join(", ")
+        ))),
+    }
+}
+
+fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+    let hidden = query.optional_flag("hidden").unwrap_or(false);
+    query.finish()?;
+    let mut body = Body::parse(body)?;
+    // Required and checked, as in the original; whose conversation it is comes from the token.
+    body.text("user_id");
+    let title = body.text("title");
+    let status = body.choice("status", &STATUSES);
+    let project_ids = body.texts_not_empty("project_ids");
+    let agent_ids = body.texts("agent_ids");
+    body.finish()?;
+    Ok(NewConversation {
+        id: conversation::fresh_id(),
+        user_id: uid.to_owned(),
+        title,
+        // A hidden conversation is one that the lists of active ones don't show.
+        status: if hidden { "archived" } else { status },
+        project_ids,
+        agent_ids,
+    })
+}
+
+/// The usage check of every route that costs a message.
+pub(super) async fn refuse_over_limit(stores: &Stores, uid: &str) -> Result<(), Refusal> {
+    // A clock before 1970 is set wrong; the window at 1970 then sees no message.
+    let now_s = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64());
+    let usage = stores
+        .usage
+        .usage(uid, Window::thirty_days_before(now_s))
+        .await?;
+    match usage.plan.limit() {
+        Some(limit) if usage.is_over_limit() => Err(Refusal::OverLimit {
+            used: usage.total(),
+            limit,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Query {
+        Query::new(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    const BODY: &[u8] =
+        br#"{"user_id":"someone","title":"t","status":"active","project_ids":["p-1"],"agent_ids":[]}"#;
+
+    #[test]
+    fn the_token_decides_whose_it_is() {
+        let new = parse(query(&[]), BODY, "u-3").expect("valid");
+        assert_eq!((new.user_id.as_str(), new.status), ("u-3", "active"));
+    }
+
+    #[test]
+    fn hidden_ones_are_archived() {
+        assert_eq!(
+            parse(query(&[("hidden", "true")]), BODY, "u-3")
+                .expect("valid")
+                .status,
+            "archived"
+        );
+        assert!(parse(query(&[("hidden", "maybe")]), BODY, "u-3").is_err());
+    }
+}

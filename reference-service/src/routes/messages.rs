@@ -1,0 +1,128 @@
+//! `POST /conversations/{id}/message`: a message, after the usage check, and the agent's answer.
+
+use std::collections::HashMap;
+
+use axum::extract::{FromRequest, Multipart, Path, Query as RawQuery, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Form, Json};
+use serde::Deserialize;
+
+use super::App;
+use super::conversations::refuse_over_limit;
+use crate::agent::Message;
+use crate::identity::Caller;
+use crate::refusal::Refusal;
+use crate::validation::{self, Query};
+
+/// A node that the message is about.
+#[derive(Debug, Deserialize)]
+struct Node {
+    #[serde(rename = "node_id")]
+    _node_id: String,
+}
+
+/// Hands the message to the agent and answers with its stream, or with its answer in one piece
+/// if `stream=false`.
+pub(super) async fn post(
+    State(app): State<App>,
+    caller: Caller,
+    Path(conversation_id): Path<String>,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let mut query = Query::new(query);
+    let stream = query.optional_flag("stream").unwrap_or(true);
+    query.finish()?;
+    let mut form = read_form(request).await?;
+    let content = validation::form_field(form.remove("content"), "content")?;
+    if content.trim().is_empty() {
+        return Err(Refusal::BadRequest(
+            "Message content cannot be empty".to_owned(),
+        ));
+    }
+    check_node_ids(form.get("node_ids"))?;
+    refuse_over_limit(&app.stores, &caller.uid).await?;
+    let message = Message {
+        conversation_id,
+        sender_id: caller.uid,
+        content,
+    };
+    if stream {
+        let body = app.agent.stream(message);
+        Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+    } else {
+        Ok(Json(app.agent.answer(message).await?).into_response())
+    }
+}
+
+fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {
+    match node_ids
+        .map(|text| text.trim())
+        .filter(|text| !text.is_empty())
+    {
+        None => Ok(()),
+        Some(text) => match serde_json::from_str::<Option<Vec<Node>>>(text) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::BadRequest(format!("Invalid node_ids: {error}"))),
+        },
+    }
+}
+
+/// The text fields of a form, URL-encoded or multipart; files (`images`) are read and dropped.
+async fn read_form(request: Request) -> Result<HashMap<String, String>, Refusal> {
+    if !is_multipart(request.headers()) {
+        // Anything else that isn't a form has no fields, so the first required one is reported missing.
+        return match Form::<HashMap<String, String>>::from_request(request, &()).await {
+            Ok(Form(fields)) => Ok(fields),
+            Err(rejection) if rejection.status() == 413 => Err(Refusal::BodyTooLarge),
+            Err(_not_a_form) => Ok(HashMap::new()),
+        };
+    }
+    let bad =
+        |error: axum::extract::multipart::MultipartError| Refusal::BadRequest(error.body_text());
+    let mut multipart = Multipart::from_request(request, &())
+        .await
+        .map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
+    let mut fields = HashMap::new();
+    while let Some(field) = multipart.next_field().await.map_err(bad)? {
+        let name = field.name().unwrap_or_default().to_owned();
+        if field.file_name().is_none() {
+            fields.insert(name, field.text().await.map_err(bad)?);
+        }
+    }
+    Ok(fields)
+}
+
+fn is_multipart(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| {
+            value
+                .to_ascii_lowercase()
+                .starts_with("multipart/form-data")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_ids_are_a_list_of_nodes_in_json_or_nothing() {
+        for good in [
+            "",
+            " ",
+            "null",
+            "[]",
+            r#"[{"node_id":"n-1","name":"main"}]"#,
+        ] {
+            check_node_ids(Some(&good.to_owned())).expect(good);
+        }
+        check_node_ids(None).expect("absent");
+        for bad in ["n-1", "{}", r#"["n-1"]"#, r#"[{"name":"main"}]"#] {
+            assert!(check_node_ids(Some(&bad.to_owned())).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Step 3 after: fred, awaited, on one shared connection that pipelines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::{ClientLike, KeysInterface};
+use fred::types::Builder;
+use fred::types::config::{Config, Options, ReconnectPolicy};
+
+use crate::stores::{
+    Backend, BranchStore, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore,
+};
+use crate::tunnel::{self, TunnelRecord};
+use crate::variants::ConnectError;
+
+/// Tries of one command, and the pause after the first; it doubles after each.
+const ATTEMPTS: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause between attempts to reconnect, which go on for ever.
+const RECONNECT_PAUSE_MS_MAX: u32 = 1000;
+
+/// The stores of step 3 on one client.
+pub(crate) async fn open(redis_url: &str) -> Result<Step3Stores, ConnectError> {
+    let stores = Arc::new(RedisStores {
+        client: connect(redis_url).await?,
+    });
+    Ok((Arc::clone(&stores) as Arc<dyn TunnelStore>, stores))
+}
+
+/// A connected client.
+pub(crate) async fn connect(redis_url: &str) -> Result<Client, ConnectError> {
+    let config = Config::from_url(redis_url).map_err(|error| ConnectError::Url {
+        option: "Redis URL",
+        backend: Backend::Redis,
+        reason: error.to_string(),
+        example: "redis://127.0.0.1:6379/0",
+    })?;
+    let client = Builder::from_config(config)
+        .with_performance_config(|performance| performance.default_command_timeout = REDIS_WAIT)
+        .with_connection_config(|connection| {
+            connection.connection_timeout = REDIS_WAIT;
+            connection.tcp.nodelay = Some(true);
+        })
+        .set_policy(ReconnectPolicy::new_exponential(
+            0,
+            100,
+            RECONNECT_PAUSE_MS_MAX,
+            2,
+        ))
+        .build()
+        .map_err(store_error)?;
+    client.init().await.map_err(store_error)?;
+    Ok(client)
+}
+
+struct RedisStores {
+    client: Client,
+}
+
+impl RedisStores {
+    /// Runs a read up to three times, pausing 0.1 s and 0.2 s, while the server can't be reached.
+    async fn command<T, F>(
+        &self,
+        run: impl Fn(fred::clients::WithOptions<Client>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        // Failing fast leaves the waiting to this loop instead of the client's queue.
+        let options = Options {
+            fail_fast: true,
+            ..Options::default()
+        };
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..ATTEMPTS {
+            match run(self.client.with_options(&options)).await {
+                Err(error) if is_unavailable(&error) => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                other => return other.map_err(store_error),
+            }
+        }
+        run(self.client.with_options(&options))
+            .await
+            .map_err(store_error)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.command(|client| async move { client.get(key).await })
+            .await
+    }
+}
+
+impl TunnelStore for RedisStores {
+    fn record<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, Option<TunnelRecord>> {
+        Box::pin(async move {
+            let key = tunnel::record_key(workspace_id);
+            let text = self.get(&key).await?;
+            text.map(|text| TunnelRecord::parse(&key, &text))
+                .transpose()
+        })
+    }
+
+    fn socket_online<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let key = tunnel::socket_key(workspace_id);
+            let key = key.as_str();
+            self.command(|client| async move { client.exists(key).await })
+                .await
+        })
+    }
+}
+
+impl BranchStore for RedisStores {
+    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let key = tunnel::branches_key(repo);
+            let text = self.get(&key).await?;
+            text.map(|text| tunnel::parse_branches(&key, &text))
+                .transpose()
+        })
+    }
+}
+
+fn is_unavailable(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Backpressure
+    )
+}
+
+/// Tells a lost connection from a refused command.
+pub(crate) fn store_error(error: Error) -> StoreError {
+    if is_unavailable(&error) {
+        StoreError::unavailable(Backend::Redis, error)
+    } else {
+        StoreError::refused(Backend::Redis, error)
+    }
+}

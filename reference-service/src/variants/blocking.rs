@@ -1,0 +1,9 @@
+//! Synchronous clients, called straight from async handlers: the state before a step.
+//!
+//! Each call makes the round trips that `blocked the loop` in the service being migrated,
+//! no more and no fewer. Nothing here moves work off the loop, on purpose.
+
+pub mod pool;
+pub mod postgres;
+pub mod redis;
+pub mod statement;

@@ -1,0 +1,100 @@
+//! Runs the SQL files that both variants share through diesel, as prepared statements.
+//!
+//! `diesel::sql_query` would parse its text anew at each call, a round trip more than the async
+//! variant makes; a fragment of our own is prepared once per connection, as sqlx' are.
+
+use std::marker::PhantomData;
+
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::sql_types::{Array, Double, Text};
+use diesel::{PgConnection, QueryResult, RunQueryDsl};
+
+/// A value for a placeholder.
+#[derive(Debug)]
+pub(super) enum Bind<'a> {
+    /// `text`
+    Text(&'a str),
+    /// `text[]`
+    Texts(&'a [String]),
+    /// `double precision`
+    Double(f64),
+}
+
+/// A text with `$1`, `$2`, … each once and in order, its values, and the SQL types of its rows.
+#[derive(Debug)]
+pub(super) struct Statement<'a, Row> {
+    sql: &'static str,
+    binds: &'a [Bind<'a>],
+    row: PhantomData<fn() -> Row>,
+}
+
+impl<'a, Row> Statement<'a, Row> {
+    pub(super) fn new(sql: &'static str, binds: &'a [Bind<'a>]) -> Self {
+        Self {
+            sql,
+            binds,
+            row: PhantomData,
+        }
+    }
+}
+
+impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let mut pieces = self.sql.split('$');
+        out.push_sql(pieces.next().unwrap_or_default());
+        for (piece, bind) in pieces.zip(self.binds) {
+            match bind {
+                Bind::Text(text) => out.push_bind_param::<Text, _>(*text)?,
+                Bind::Texts(texts) => out.push_bind_param::<Array<Text>, _>(texts)?,
+                Bind::Double(number) => out.push_bind_param::<Double, _>(number)?,
+            }
+            out.push_sql(piece.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+        Ok(())
+    }
+}
+
+impl<Row> QueryId for Statement<'_, Row> {
+    // Statements differ by text, not by type: diesel then finds a prepared one by its text.
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Row> Query for Statement<'_, Row> {
+    type SqlType = Row;
+}
+
+impl<Row> RunQueryDsl<PgConnection> for Statement<'_, Row> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_of_the_shared_files_come_once_and_in_order() {
+        for (sql, binds) in [
+            (super::super::postgres::USAGE, 3),
+            (super::super::postgres::SELECT_PROJECTS, 1),
+            (super::super::postgres::INSERT_CONVERSATION, 6),
+            (super::super::postgres::INSERT_SYSTEM_MESSAGE, 3),
+        ] {
+            let numbers: Vec<String> = sql
+                .split('$')
+                .skip(1)
+                .map(|piece| piece.chars().take_while(char::is_ascii_digit).collect())
+                .collect();
+            let expected: Vec<String> = (1..=binds).map(|n: u32| n.to_string()).collect();
+            assert_eq!(numbers, expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_text_is_rebuilt_letter_for_letter() {
+        let texts = ["a".to_owned()];
+        let binds = [Bind::Texts(&texts)];
+        let statement: Statement<'_, ()> = Statement::new("SELECT $1 :: text[] AS x", &binds);
+        let shown = diesel::debug_query::<Pg, _>(&statement).to_string();
+        assert!(shown.starts_with("SELECT $1 :: text[] AS x"), "{shown}");
+    }
+}

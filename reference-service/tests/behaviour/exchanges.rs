@@ -1,0 +1,123 @@
+//! Requests to ask of every state, and what is kept of the answers.
+
+use reqwest::{Client, Method};
+use serde_json::Value;
+
+use super::service::Service;
+
+/// One request.
+pub(crate) struct Exchange {
+    pub(crate) method: Method,
+    /// `{new}` is the conversation that was created last.
+    pub(crate) path: &'static str,
+    /// The whole header.
+    pub(crate) authorization: Option<&'static str>,
+    /// Content type and body.
+    pub(crate) body: Option<(&'static str, &'static str)>,
+}
+
+impl Exchange {
+    pub(crate) const fn get(path: &'static str) -> Self {
+        Self {
+            method: Method::GET,
+            path,
+            authorization: None,
+            body: None,
+        }
+    }
+
+    pub(crate) const fn json(path: &'static str, body: &'static str) -> Self {
+        Self {
+            method: Method::POST,
+            path,
+            authorization: None,
+            body: Some(("application/json", body)),
+        }
+    }
+
+    pub(crate) const fn form(path: &'static str, body: &'static str) -> Self {
+        let body = Some(("application/x-www-form-urlencoded", body));
+        Self {
+            method: Method::POST,
+            path,
+            authorization: None,
+            body,
+        }
+    }
+
+    pub(crate) const fn multipart(path: &'static str, body: &'static str) -> Self {
+        let body = Some(("multipart/form-data; boundary=b", body));
+        Self {
+            method: Method::POST,
+            path,
+            authorization: None,
+            body,
+        }
+    }
+
+    pub(crate) const fn sent_by(mut self, authorization: &'static str) -> Self {
+        self.authorization = Some(authorization);
+        self
+    }
+}
+
+/// Asks everything in order, and writes down statuses, telling headers and bodies.
+pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> String {
+    let client = Client::new();
+    let mut new = String::new();
+    let mut lines = Vec::new();
+    for exchange in exchanges {
+        let mut request = client.request(
+            exchange.method.clone(),
+            service.url(&exchange.path.replace("{new}", &new)),
+        );
+        if let Some(authorization) = exchange.authorization {
+            request = request.header("authorization", authorization);
+        }
+        if let Some((content_type, body)) = exchange.body {
+            request = request.header("content-type", content_type).body(body);
+        }
+        let response = request.send().await.expect(exchange.path);
+        let status = response.status().as_u16();
+        let mut headers = String::new();
+        for name in ["content-type", "www-authenticate", "allow"] {
+            if let Some(value) = response.headers().get(name) {
+                headers += &format!(" {name}: {};", value.to_str().expect("plain text"));
+            }
+        }
+        assert!(
+            response.headers().contains_key("x-request-id"),
+            "{}",
+            exchange.path
+        );
+        let mut body = response.text().await.expect(exchange.path);
+        if let Some(id) = conversation_id(&body) {
+            assert_eq!(id.get_version_num(), 7, "{body}");
+            new = id.to_string();
+            body = body.replace(&new, "{new}");
+        }
+        let user = exchange
+            .authorization
+            .map(|header| format!(" ({header})"))
+            .unwrap_or_default();
+        let sent = exchange
+            .body
+            .map(|(_, body)| format!(" {body:?}"))
+            .unwrap_or_default();
+        lines.push(format!(
+            "{} {}{user}{sent}\n  {status}{headers}\n  {body}",
+            exchange.method, exchange.path
+        ));
+    }
+    lines.join("\n")
+}
+
+fn conversation_id(body: &str) -> Option<uuid::Uuid> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    Some(
+        body.get("conversation_id")?
+            .as_str()?
+            .parse()
+            .expect("a UUID"),
+    )
+}

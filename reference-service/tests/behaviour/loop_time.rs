@@ -1,0 +1,94 @@
+//! What the monitor sees: blocking stores hold the loop asleep, async ones don't.
+
+use serde_json::Value;
+
+use super::service::{Service, fresh_database, shared_testbed};
+
+const REQUESTS: u64 = 40;
+const ENDPOINTS: [(&str, &str); 4] = [
+    (
+        "GET /api/v1/usage/usage",
+        "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01",
+    ),
+    (
+        "GET /api/v1/tunnel/workspace/{id}",
+        "/api/v1/tunnel/workspace/00000000000000a1",
+    ),
+    (
+        "GET /api/v1/tunnel/workspace/{id}/socket-status",
+        "/api/v1/tunnel/workspace/00000000000000a1/socket-status",
+    ),
+    (
+        "GET /api/v1/github/get-branch-list",
+        "/api/v1/github/get-branch-list?repo_name=octo/hello",
+    ),
+];
+
+/// Nanoseconds asleep and blocks of 200 µs or more, by endpoint, after some requests.
+async fn blocked(steps: &str) -> Vec<(&'static str, u64, u64)> {
+    let testbed = shared_testbed();
+    let (_, database_url) = fresh_database(testbed);
+    let redis_url = testbed.redis_url();
+    let service = Service::start_with(&[
+        "--steps",
+        steps,
+        "--database-url",
+        &database_url,
+        "--redis-url",
+        &redis_url,
+        "--monitor",
+        "full-split",
+    ]);
+    let client = reqwest::Client::new();
+    for (_, path) in ENDPOINTS {
+        for _ in 0..REQUESTS {
+            let response = client.get(service.url(path)).send().await.expect(path);
+            assert_eq!(response.status(), 200, "{path}");
+            // Read to its end, so that the connection serves the next one.
+            response.bytes().await.expect(path);
+        }
+    }
+    let snapshot: Value = client
+        .get(service.url("/__unstall/snapshot"))
+        .send()
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
+    ENDPOINTS
+        .into_iter()
+        .map(|(name, _)| {
+            let endpoint = &snapshot["endpoints"][name];
+            assert_eq!(endpoint["requests"], REQUESTS, "{name}: {snapshot}");
+            let number = |field: &str| endpoint["blocked"][field].as_u64().expect("a counter");
+            (name, number("slept_ns"), number("events_over_200us"))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn only_blocking_stores_block_the_loop() {
+    for (name, slept_ns, _) in blocked("0").await {
+        assert!(
+            slept_ns > 0,
+            "{name}: the blocking store was never seen asleep"
+        );
+    }
+    for (name, _, long_blocks) in blocked("0,1,2a,3").await {
+        assert_eq!(
+            long_blocks, 0,
+            "{name}: the async store blocked for 200 µs or more"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_step_moves_its_own_stores_only() {
+    let blocked = blocked("0,1,2a").await;
+    let (usage, others) = blocked.split_first().expect("four endpoints");
+    assert_eq!(usage.2, 0, "{usage:?}: step 2a has landed");
+    for (name, slept_ns, _) in others {
+        assert!(*slept_ns > 0, "{name}: step 3 has not landed");
+    }
+}

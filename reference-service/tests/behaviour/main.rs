@@ -1,0 +1,15 @@
+//! The service's behaviour through its one door, HTTP, at several steps of the migration:
+//! whatever the variant of a store, the answers are the same.
+
+mod command_line;
+mod exchanges;
+mod loop_time;
+mod outages;
+mod round_trips;
+mod same_answers;
+mod service;
+mod shutdown;
+mod written_rows;
+
+/// No step, the first, all that are built.
+const STATES: [&str; 3] = ["0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];

@@ -1,0 +1,143 @@
+//! Starts the program on private servers, and ends it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use unstall_testbed::{Options, Testbed};
+
+const TEMPLATE: &str = "reference_template";
+
+/// A testbed whose template is migrated and whose Redis is seeded.
+pub(crate) fn seeded_testbed() -> Testbed {
+    let testbed = Testbed::start(&Options::default()).expect("private servers start");
+    testbed
+        .create_template(TEMPLATE, |url| {
+            succeed(&["migrate", "--database-url", url]);
+            succeed(&["seed", "--database-url", url]);
+            Ok(())
+        })
+        .expect("the template is made");
+    succeed(&["seed", "--redis-url", &testbed.redis_url()]);
+    testbed
+}
+
+/// One for all tests that leave Redis as it is. Its guard ends it with this process.
+pub(crate) fn shared_testbed() -> &'static Testbed {
+    static SHARED: OnceLock<Testbed> = OnceLock::new();
+    SHARED.get_or_init(seeded_testbed)
+}
+
+/// A database nobody else uses, as seeded.
+pub(crate) fn fresh_database(testbed: &Testbed) -> (String, String) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("reference_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let url = reset_database(testbed, &name);
+    (name, url)
+}
+
+/// Makes a database as seeded again.
+pub(crate) fn reset_database(testbed: &Testbed, name: &str) -> String {
+    testbed
+        .reset_database(TEMPLATE, name)
+        .expect("the database is cloned")
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    program()
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn succeed(arguments: &[&str]) {
+    let output = run(arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The program, without the environment's servers.
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstall-reference"));
+    for variable in ["DATABASE_URL", "REDIS_URL", "UNSTALL_PORT"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// A running service; killed when dropped.
+pub(crate) struct Service {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Service {
+    /// Starts it on a free port and waits until it listens.
+    pub(crate) fn start(steps: &str, database_url: &str, redis_url: &str) -> Self {
+        Self::start_with(&[
+            "--steps",
+            steps,
+            "--database-url",
+            database_url,
+            "--redis-url",
+            redis_url,
+        ])
+    }
+
+    /// The same, with any options.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let mut child = program()
+            .args(["--port", "0"])
+            .args(options)
+            .env("RUST_LOG", "unstall_reference_service=info")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut log = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let mut seen = String::new();
+        let address = loop {
+            let from = seen.len();
+            let read = log.read_line(&mut seen).expect("the log is text");
+            assert!(read > 0, "the service ended before it listened:\n{seen}");
+            if let Some((_, address)) = seen[from..].trim_end().split_once("listening on ") {
+                break address.parse().expect("an address");
+            }
+        };
+        // Read on, so that the service never waits for us to.
+        thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ended_with_the_service = log.read_to_end(&mut rest);
+        });
+        Self { child, address }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn terminate(&self) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it is our child");
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is our child")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Either may fail because it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
