@@ -64,7 +64,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     let mut pairing = Pairing::of(record, policy);
     match order_effect(record, &pairing, policy) {
         OrderEffect::None => {}
-        OrderEffect::Small(text) => pairing.warnings.push(text),
+        OrderEffect::Warns(text) => pairing.warnings.push(text),
         OrderEffect::Spoils(text) => pairing.faults.push(text),
     }
     let flips = SignFlips::new(pairing.pairs, record.load.seed);

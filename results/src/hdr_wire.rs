@@ -5,6 +5,7 @@
 //! come from anywhere: lengths are checked before anything is allocated, and a
 //! damaged histogram is an error, never a panic.
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 
 use base64::Engine;
@@ -22,6 +23,12 @@ const HEADER_BYTES: usize = 40;
 const DIGITS: u32 = 3;
 /// All bins of a 63-bit histogram at 9 bytes each: no honest payload is longer.
 const INFLATED_BYTES_MAX: usize = 9 * 57_344 + HEADER_BYTES;
+
+thread_local! {
+    /// A compressor is several hundred KB to set up, and a record holds thousands of histograms.
+    static DEFLATE: RefCell<ZlibEncoder<Vec<u8>>> =
+        RefCell::new(ZlibEncoder::new(Vec::new(), Compression::fast()));
+}
 
 /// Why a stored histogram can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -75,9 +82,10 @@ pub(crate) fn encode(histogram: &LatencyHistogram) -> std::io::Result<String> {
     plain.extend(high.to_be_bytes());
     plain.extend(1f64.to_be_bytes());
     plain.extend(payload);
-    let mut deflate = ZlibEncoder::new(Vec::new(), Compression::default());
-    deflate.write_all(&plain)?;
-    let deflated = deflate.finish()?;
+    let deflated = DEFLATE.with_borrow_mut(|deflate| {
+        deflate.write_all(&plain)?;
+        deflate.reset(Vec::new())
+    })?;
     let mut bytes = Vec::with_capacity(8 + deflated.len());
     bytes.extend(COOKIE_DEFLATED.to_be_bytes());
     bytes.extend((deflated.len() as u32).to_be_bytes());

@@ -102,6 +102,12 @@ impl LatencyHistogram {
         *self = Self::from_bins(merged);
     }
 
+    /// Frees the array of counters: recording is over. Reading never needs this, and
+    /// recording again is allowed.
+    pub fn compact(&mut self) {
+        *self = Self::from_bins(self.list().into_owned());
+    }
+
     /// The sum of many histograms.
     pub fn sum<'a>(histograms: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut total = Self::new();
@@ -311,6 +317,16 @@ mod tests {
         assert!(recorded.abs_diff(hour) <= hour / 1_000, "{recorded}");
         small.record(Duration::MAX);
         assert_eq!(small.count(), 5);
+    }
+
+    #[test]
+    fn compacting_changes_nothing_that_can_be_read() {
+        let mut histogram = of(&[5, 5, 70_000]);
+        let before = histogram.clone();
+        histogram.compact();
+        assert_eq!(histogram, before);
+        histogram.record_us(6);
+        assert_eq!(histogram, of(&[5, 5, 6, 70_000]));
     }
 
     #[test]

@@ -11,24 +11,28 @@ use crate::policy::Policy;
 use crate::record::RunRecord;
 use crate::wording;
 
-/// Significance of the sign test. Low, because every comparison makes it.
-const ALPHA: f64 = 0.01;
+/// From here on it is worth a warning: 10 pairs can reach it.
+const ALPHA_WARNING: f64 = 0.01;
+/// From here on it spoils the comparison: 14 pairs can reach it. Lower, because every
+/// comparison makes this test, and one in a hundred must not be thrown away by chance.
+const ALPHA_FAULT: f64 = 0.001;
 
 /// What was found.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OrderEffect {
     /// Nothing, or too few pairs to tell.
     None,
-    /// There is one, smaller than what the comparison cares for.
-    Small(String),
-    /// Larger than the regression margin of the median: blocks are not alike.
+    /// There seems to be one, which the order keeps out of the comparison.
+    Warns(String),
+    /// Beyond doubt, and larger than the regression margin of the median.
     Spoils(String),
 }
 
 /// A rank-sum test (Wilcoxon; Mann and Whitney) of the arms' differences in the
 /// pairs whose second block is the after arm against those whose second block is
 /// the before arm: an order effect shifts them apart, the arms' own difference
-/// does not. With fewer than 10 pairs it can't reach its level.
+/// does not. With fewer than 10 pairs it can't reach its level, with fewer than 14 it
+/// only warns.
 pub(crate) fn order_effect(
     record: &RunRecord,
     pairing: &Pairing<'_>,
@@ -38,7 +42,8 @@ pub(crate) fn order_effect(
     if after_second.is_empty() || before_second.is_empty() {
         return OrderEffect::None;
     }
-    if rank_sum_p(&after_second, &before_second) > ALPHA {
+    let p = rank_sum_p(&after_second, &before_second);
+    if p > ALPHA_WARNING {
         return OrderEffect::None;
     }
     let mut shifts: Vec<f64> = after_second
@@ -52,13 +57,14 @@ pub(crate) fn order_effect(
         "The second block of a pair has medians {} from the first's, whatever the arm",
         wording::change_of_ratio(size.exp()),
     );
-    if size.abs() > policy.margin(Metric::ResponseP50).regression.ln_1p() {
+    let matters = size.abs() > policy.margin(Metric::ResponseP50).regression.ln_1p();
+    if p <= ALPHA_FAULT && matters {
         OrderEffect::Spoils(format!(
             "{found}: blocks do not start alike; reset the state before each (--before-block), or \
              pause between blocks"
         ))
     } else {
-        OrderEffect::Small(format!(
+        OrderEffect::Warns(format!(
             "{found}; the balanced order keeps it out of the comparison."
         ))
     }
@@ -157,7 +163,7 @@ mod tests {
                 spread: 0.05,
                 ..EndpointSpec::new("GET a", 10.0)
             };
-            let mut measured = record(5, 12, 120, &[spec]);
+            let mut measured = record(5, 14, 120, &[spec]);
             for block in measured
                 .blocks
                 .iter_mut()

@@ -235,6 +235,16 @@ impl Session {
             samples.queue.record_us((response_us * 0.01) as u64);
             samples.body_bytes += 256;
         }
+        let EndpointSamples {
+            response,
+            service,
+            queue,
+            failed,
+            ..
+        } = &mut samples;
+        for histogram in [response, service, queue, failed] {
+            histogram.compact();
+        }
         (samples, sum_us)
     }
 
@@ -284,6 +294,7 @@ impl Session {
         for _ in 0..requests {
             lag.record_us((30.0 * normal(&mut self.rng).abs()) as u64);
         }
+        lag.compact();
         lag
     }
 }
