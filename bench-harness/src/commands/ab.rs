@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstall_bench_harness::command_line::CommandLine;
 use unstall_bench_harness::engine::{Amount, Target};
-use unstall_bench_harness::process_group::ServiceCommand;
+use unstall_bench_harness::process_group::{ServiceCommand, find_program};
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
 use unstall_results::record::{Arm, Load};
@@ -40,6 +41,8 @@ impl Version {
         } else if given.trim().is_empty() {
             anyhow::bail!("--before and --after take a URL, or the command that starts the version")
         } else {
+            // A mistake in the second version must not come up after the first was measured.
+            find_program(&CommandLine::parse(given)?.program)?;
             Ok(Self::Command(given.to_owned()))
         }
     }
@@ -199,13 +202,15 @@ mod tests {
             Ok(Version::Url { .. })
         ));
         assert!(matches!(
-            Version::parse("server --url http://x/"),
+            Version::parse("sh -c 'x --url http://x/'"),
             Ok(Version::Command(_))
         ));
         assert!(matches!(
-            Version::parse("./server"),
+            Version::parse("A=b /bin/sh"),
             Ok(Version::Command(_))
         ));
+        assert!(Version::parse("no-such-program --port {port}").is_err());
+        assert!(Version::parse("sh -c 'open quote").is_err());
         assert!(Version::parse("https://127.0.0.1").is_err());
         assert!(Version::parse("ftp://127.0.0.1").is_err());
         assert!(Version::parse(" ").is_err());

@@ -74,7 +74,7 @@ fn mistakes_end_with_2_and_name_the_fix() {
         ),
         (
             &[
-                "ab", "tunnel", "--before", "a", "--after", "b", "--pairs", "4",
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--pairs", "4",
             ],
             &["4", "5"],
         ),
