@@ -41,7 +41,7 @@ impl ProgressView {
             .unwrap_or(u64::MAX)
             .saturating_mul(PARTS);
         let bar = ProgressBar::with_draw_target(Some(total), target);
-        let style = ProgressStyle::with_template("{prefix} {bar:24} {msg}  {eta} left");
+        let style = ProgressStyle::with_template("{prefix:!14} {bar:12} {wide_msg} {eta} left");
         // The template is constant; should indicatif refuse it, its own style will do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(title.to_owned());
@@ -62,7 +62,7 @@ impl ProgressView {
     /// A block begins: the `index`-th from 0.
     pub(crate) fn begin(&mut self, index: usize, arm: &str) {
         self.sampler = None; // The one of the block before stops first.
-        let label = format!("block {}/{} {arm}", index + 1, self.blocks);
+        let label = format!("{}/{} {arm}", index + 1, self.blocks);
         self.bar.set_position(position(index, 0, 1));
         self.bar.set_message(format!("{label}: starting"));
         if !self.bar.is_hidden() {
@@ -168,9 +168,11 @@ impl Sampler {
             while !seen.load(Ordering::Relaxed) {
                 let look = engine.look();
                 if look.phase == Phase::Measuring {
-                    let since = *measuring_since.get_or_insert_with(Instant::now);
+                    let (since, first) =
+                        *measuring_since.get_or_insert_with(|| (Instant::now(), look.done));
+                    let rate = rate(look.done.saturating_sub(first), since.elapsed());
                     bar.set_position(position(index, look.done, look.total));
-                    bar.set_message(format!("{label}: {}", say(look, since.elapsed())));
+                    bar.set_message(format!("{label}: {}", say(look, rate)));
                 } else if look.phase == Phase::WarmUp {
                     bar.set_message(format!("{label}: warming up"));
                 }
@@ -199,12 +201,18 @@ impl Drop for Sampler {
     }
 }
 
-/// The numbers so far.
-fn say(look: ProgressLook, elapsed: Duration) -> String {
+/// Requests per second since the sampler first looked; `None` until that means something.
+fn rate(done: u64, elapsed: Duration) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
-    let rate = look.done as f64 / elapsed.as_secs_f64().max(0.001);
+    let rate = done as f64 / elapsed.as_secs_f64();
+    (elapsed >= LOOK_EVERY).then_some(rate)
+}
+
+/// The numbers so far.
+fn say(look: ProgressLook, rate: Option<f64>) -> String {
+    let rate = rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.0}"));
     let p95 = look.p95_us.map_or_else(|| "–".to_owned(), ms);
-    format!("{rate:.0}/s, p95 {p95}, {} errors", look.failed)
+    format!("{rate}/s, p95 {p95}, {} errors", look.failed)
 }
 
 #[cfg(test)]
@@ -227,9 +235,9 @@ mod tests {
             failed: 3,
             p95_us: Some(12_340),
         };
-        assert_eq!(
-            say(look, Duration::from_millis(500)),
-            "400/s, p95 12.3 ms, 3 errors"
-        );
+        let rate_now = rate(200, Duration::from_millis(500));
+        assert_eq!(say(look, rate_now), "400/s, p95 12.3 ms, 3 errors");
+        let too_soon = rate(200, Duration::from_millis(1));
+        assert_eq!(say(look, too_soon), "–/s, p95 12.3 ms, 3 errors");
     }
 }

@@ -117,7 +117,7 @@ impl Session {
         stop: &Stop,
     ) -> anyhow::Result<Ended> {
         let turns = std::mem::take(&mut self.turns);
-        let mut view = ProgressView::start(console, &self.record.label, turns.len());
+        let mut view = ProgressView::start(console, &self.record.scenario.name, turns.len());
         // Until the last block is over, the file says that there should be more.
         self.record.interrupted = true;
         self.file.save(&self.record)?;
