@@ -145,11 +145,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: match verdict {
-            Verdict::Pass => Decision::Keep,
-            Verdict::Regression => Decision::Revert,
-            Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
-        },
+        decision: decision(verdict),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
@@ -169,6 +165,14 @@ pub(crate) fn conclude(
         validity,
         worst_cell,
         cells,
+    }
+}
+
+fn decision(verdict: Verdict) -> Decision {
+    match verdict {
+        Verdict::Pass => Decision::Keep,
+        Verdict::Regression => Decision::Revert,
+        Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
     }
 }
 

@@ -163,11 +163,7 @@ impl Session {
             position,
             level: 20,
             process_start_id: Some(format!("{pair}-{position}")),
-            started_utc: format!(
-                "2026-01-01T00:{:02}:{:02}Z",
-                (pair * 2 + position) / 12 % 60,
-                (pair * 2 + position) % 12 * 5
-            ),
+            started_utc: started_utc(pair * 2 + position),
             started_mono_ns,
             wall_ns,
             offered,
@@ -297,6 +293,12 @@ impl Session {
         lag.compact();
         lag
     }
+}
+
+/// Blocks begin 5 s apart.
+fn started_utc(index: u32) -> String {
+    let (minute, second) = (index / 12 % 60, index % 12 * 5);
+    format!("2026-01-01T00:{minute:02}:{second:02}Z")
 }
 
 /// One per second, as if the load had been even.
