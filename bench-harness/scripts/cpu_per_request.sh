@@ -39,6 +39,11 @@ events { worker_connections 512; }
 http {
     access_log off;
     keepalive_requests 100000000;
+    client_body_temp_path $folder/body;
+    proxy_temp_path $folder/proxy;
+    fastcgi_temp_path $folder/fastcgi;
+    uwsgi_temp_path $folder/uwsgi;
+    scgi_temp_path $folder/scgi;
     server {
         listen 127.0.0.1:$port;
         location / { default_type application/json; return 200 '{"status":"ok"}'; }

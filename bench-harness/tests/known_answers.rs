@@ -1,8 +1,13 @@
 //! The engine against a server that knows how long it took: percentiles and counts must agree.
+//!
+//! Counts are exact on any machine. A percentile can only be held to 2 % or 0.3 ms while
+//! the processes of this test get a core when they want one, so the kernel is asked:
+//! where it says that the machine was busy in every block, a late reading is forgiven
+//! (and said), a reading that is too early never is.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unstall_bench_harness::engine::{
     Amount, BlockMeasurement, BlockSpec, Progress, Stop, Target, Warmup, run_block,
@@ -13,7 +18,10 @@ use unstall_testbed::ExactDelay;
 
 /// A busy machine may wake us late; it can't disturb the same percentile in each of this
 /// many blocks without the engine being at fault.
-const TRIES: u32 = 20;
+const TRIES: u32 = 12;
+/// Share of a block's time in which some process waited for a core: beyond it the block
+/// proves nothing about lateness.
+const BUSY_SHARE: f64 = 0.10;
 
 /// One at a time: two measurements on the same cores disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -44,23 +52,56 @@ fn run(route: &str, url: &str, level: u32, requests: u64) -> BlockMeasurement {
     .expect("the block can be measured")
 }
 
-/// Whether a measured percentile lies within 2 % or 0.3 ms of the server's own; else both.
-fn agreement(measured: &LatencyHistogram, truth_ns: &[u64], q: f64) -> Result<(), String> {
-    let mut truth = LatencyHistogram::new();
-    for &ns in truth_ns {
-        truth.record(Duration::from_nanos(ns));
+/// A percentile beside its truth.
+#[derive(Debug)]
+struct Reading {
+    ours_us: u64,
+    theirs_us: u64,
+}
+
+impl Reading {
+    fn of(measured: &LatencyHistogram, truth_ns: &[u64], q: f64) -> Self {
+        let mut truth = LatencyHistogram::new();
+        for &ns in truth_ns {
+            truth.record(Duration::from_nanos(ns));
+        }
+        Self {
+            ours_us: measured.quantile_us(q).expect("requests were measured"),
+            theirs_us: truth.quantile_us(q).expect("requests arrived"),
+        }
     }
-    let (ours, theirs) = (measured.quantile_us(q), truth.quantile_us(q));
-    let (Some(ours), Some(theirs)) = (ours, theirs) else {
-        return Err(format!("measured {ours:?}, true {theirs:?}"));
-    };
-    if ours.abs_diff(theirs) <= (theirs / 50).max(300) {
-        return Ok(());
+
+    /// 2 % or 0.3 ms.
+    fn allowed_us(&self) -> u64 {
+        (self.theirs_us / 50).max(300)
     }
-    Err(format!(
-        "p{}: measured {ours} µs, true {theirs} µs",
-        q * 100.0
-    ))
+
+    fn agrees(&self) -> bool {
+        self.ours_us.abs_diff(self.theirs_us) <= self.allowed_us()
+    }
+
+    fn is_too_early(&self) -> bool {
+        self.ours_us + self.allowed_us() < self.theirs_us
+    }
+}
+
+/// How long some process of this machine has waited for a core since boot (PSI, in
+/// `/proc/pressure/cpu`); `None` where the kernel doesn't count it.
+fn waited_for_cores() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = text.lines().next()?.rsplit_once("total=")?.1;
+    Some(Duration::from_micros(total.trim().parse().ok()?))
+}
+
+/// Runs `work` and says whether the machine was busy meanwhile.
+fn noticing_business<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    let (before, begun) = (waited_for_cores(), Instant::now());
+    let result = work();
+    let waited = waited_for_cores().zip(before);
+    let busy = waited.is_some_and(|(after, before)| {
+        after.saturating_sub(before).as_secs_f64() > begun.elapsed().as_secs_f64() * BUSY_SHARE
+    });
+    (result, busy)
 }
 
 /// Measures until each percentile has agreed with the truth, of `response` and `service`
@@ -69,10 +110,10 @@ fn agrees(route: &str, level: u32, requests: u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let server = ExactDelay::start().expect("a server starts");
     let mut open = vec![0.50, 0.95, 0.99];
-    let mut last = Vec::new();
+    let mut failed_in_quiet = Vec::new();
     for _ in 0..TRIES {
         server.reset_truth();
-        let block = run(route, &server.url(), level, requests);
+        let (block, busy) = noticing_business(|| run(route, &server.url(), level, requests));
         let samples = &block.endpoints["it"];
         let truth = server.truth(route).receive_to_send_ns;
         assert_eq!(truth.len() as u64, requests, "requests that arrived");
@@ -81,19 +122,28 @@ fn agrees(route: &str, level: u32, requests: u64) {
         assert_eq!(samples.response.count(), requests);
         assert_eq!(samples.service.count(), requests);
         assert!(block.errors.is_empty() && block.local_faults.is_empty());
-        last.clear();
         open.retain(|&q| {
-            let wrong = agreement(&samples.service, &truth, q)
-                .and_then(|()| agreement(&samples.response, &truth, q))
-                .err();
-            last.extend(wrong.clone());
-            wrong.is_some()
+            let readings = [&samples.service, &samples.response]
+                .map(|measured| Reading::of(measured, &truth, q));
+            for reading in &readings {
+                assert!(!reading.is_too_early(), "{route}: {reading:?}");
+            }
+            let agree = readings.iter().all(Reading::agrees);
+            if !agree && !busy {
+                failed_in_quiet.push((q, format!("{readings:?}")));
+            }
+            !agree
         });
         if open.is_empty() {
             return;
         }
     }
-    panic!("{route}: no block of {TRIES} agrees with the server; the last: {last:?}");
+    failed_in_quiet.retain(|(q, _)| open.contains(q));
+    assert!(
+        failed_in_quiet.is_empty(),
+        "{route}: no block of {TRIES} agrees with the server: {failed_in_quiet:#?}"
+    );
+    eprintln!("{route}: {open:?} not judged, the machine was busy in all {TRIES} blocks");
 }
 
 #[test]
