@@ -20,7 +20,8 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("house-rules", &[]),
 ];
 
-/// What tests may use beyond that.
+/// What tests may use beyond that, and beyond the crate itself: a dev-dependency on
+/// itself switches its own features on.
 const ALLOWED_IN_TESTS: [(&str, &[&str]); 2] =
     [("sandbox-core", &["loop-monitor"]), ("*", &["testbed"])];
 
@@ -137,7 +138,8 @@ fn wrong_with(folder: &str, dependency: &Dependency) -> Option<String> {
         let is_allowed_in_tests = ALLOWED_IN_TESTS
             .iter()
             .any(|(user, uses)| (*user == folder || *user == "*") && uses.contains(&own));
-        let fits = is_allowed || (dependency.is_for_tests && is_allowed_in_tests);
+        let is_itself = own == folder;
+        let fits = is_allowed || (dependency.is_for_tests && (is_allowed_in_tests || is_itself));
         return (!fits).then(|| format!("{folder} may not use {own}"));
     }
     let is_elsewhere = CONFINED
@@ -259,6 +261,7 @@ mod tests {
                 "results",
                 &[("unstall-testbed", true, false), ("serde", false, false)],
             ),
+            package("results", &[("unstall-results", true, false)]),
             package(
                 "loop-monitor",
                 &[("axum", false, true), ("axum", true, false)],
@@ -285,6 +288,10 @@ mod tests {
             (
                 package("results", &[("unstall-testbed", false, false)]),
                 "results may not use testbed",
+            ),
+            (
+                package("results", &[("unstall-results", false, false)]),
+                "results may not use results",
             ),
             (
                 package("scenarios", &[("unstall-results", true, false)]),

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Cell, Comparison};
+use unstall_results::comparison::{Cell, Comparison, Metric};
 use unstall_results::ledger;
 use unstall_results::summary::{Summary, summarise};
 
@@ -57,22 +57,14 @@ fn write_ledger(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         out,
         "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
     )?;
-    let comparisons: Vec<&Comparison> =
-        report.entries.iter().filter_map(|e| e.comparison).collect();
-    for (row, comparison) in ledger::rows(comparisons.iter().copied())
-        .iter()
-        .zip(comparisons)
-    {
+    for row in ledger::rows(report.entries.iter().filter_map(|e| e.comparison)) {
         let or_dash = |text: &str, written: fn(&str) -> String| match text {
             "" => "–".to_owned(),
             text => written(text),
         };
-        let p95 = ranking::ledger_p95(comparison, row);
-        let endpoint = p95
-            .and_then(|cell| cell.endpoint.as_deref())
-            .map_or_else(String::new, |endpoint| {
-                format!(" ({})", escape::markdown_code(endpoint))
-            });
+        let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
+            format!(" ({})", escape::markdown_code(endpoint))
+        });
         writeln!(
             out,
             "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
@@ -82,8 +74,8 @@ fn write_ledger(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
             or_dash(&row.risk, escape::markdown),
             vocabulary::verdict_sign(row.verdict),
             vocabulary::decision(row.decision),
-            ranking::before_after(p95),
-            ranking::before_after(ranking::ledger_blocked(comparison)),
+            ranking::before_after(Metric::ResponseP95, row.p95_ms),
+            ranking::before_after(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
         )?;
     }
     writeln!(out)

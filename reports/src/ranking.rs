@@ -1,8 +1,8 @@
 //! In which order cells are shown: what fails first, what decides before what
 //! is only shown.
 
-use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Scale};
-use unstall_results::ledger::Row;
+use unstall_results::comparison::{Cell, Comparison, Estimate, Metric, Outcome, Scale};
+use unstall_results::ledger::{BeforeAfter, Measured};
 
 use crate::numbers;
 
@@ -97,32 +97,17 @@ pub(crate) fn several_levels(comparison: &Comparison) -> bool {
     levels.any(|level| Some(level) != first)
 }
 
-/// The cell behind the ledger's p95: after a regression the one that stands worst,
-/// else that of the row's endpoint. A cell also knows where a value is only a bound.
-pub(crate) fn ledger_p95<'c>(comparison: &'c Comparison, row: &Row) -> Option<&'c Cell> {
-    let p95 = |cell: &&Cell| cell.metric == Metric::ResponseP95;
-    let regressed = cells(comparison, Group::Judged)
-        .into_iter()
-        .find(|cell| p95(cell) && cell.outcome == Outcome::Regression);
-    let of_row = || {
-        comparison.cells.iter().filter(p95).find(|cell| {
-            cell.endpoint == row.endpoint
-                && row.p95_ms.map(|(before, _)| before) == cell.before.value
-        })
-    };
-    regressed.or_else(of_row)
-}
-
-/// The ledger's blocked time of the whole service.
-pub(crate) fn ledger_blocked(comparison: &Comparison) -> Option<&Cell> {
-    let wanted = |cell: &&Cell| cell.metric == Metric::BlockedMsPer1000 && cell.endpoint.is_none();
-    comparison.cells.iter().find(wanted)
-}
-
 /// `41.2 → 6.1 ms`, or a dash.
-pub(crate) fn before_after(cell: Option<&Cell>) -> String {
-    cell.map_or_else(
+pub(crate) fn before_after(metric: Metric, measured: Option<BeforeAfter>) -> String {
+    let estimate = |measured: Measured| Estimate {
+        value: Some(measured.value),
+        at_least: measured.at_least,
+        ..Estimate::default()
+    };
+    measured.map_or_else(
         || "–".to_owned(),
-        |cell| numbers::before_after(cell.metric, &cell.before, &cell.after),
+        |BeforeAfter { before, after }| {
+            numbers::before_after(metric, &estimate(before), &estimate(after))
+        },
     )
 }

@@ -15,7 +15,7 @@ use crate::policy::Policy;
 use crate::record::{Block, RunRecord};
 use crate::signflip::SignFlips;
 pub use crate::unpaired::compare_unpaired;
-use crate::validate::total;
+use crate::validate::{saturating_sum, total};
 
 /// Why two versions can't be compared at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,12 +90,12 @@ pub(crate) struct Sides<'a> {
 
 impl Sides<'_> {
     fn failures(&self) -> (u64, u64) {
-        let of = |blocks: &[&Block]| blocks.iter().map(|block| total(&block.errors)).sum();
+        let of = |blocks: &[&Block]| saturating_sum(blocks.iter().map(|b| total(&b.errors)));
         (of(&self.before), of(&self.after))
     }
 
     fn successes(&self) -> (u64, u64) {
-        let of = |blocks: &[&Block]| blocks.iter().map(|block| block.completed).sum();
+        let of = |blocks: &[&Block]| saturating_sum(blocks.iter().map(|block| block.completed));
         (of(&self.before), of(&self.after))
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! One unit (microseconds), one precision (3 significant digits) and one wire
 //! form (HdrHistogram V2, see `hdr_wire.rs`) for every crate, so that no reader
-//! has to guess. The bins are HdrHistogram's own; the storage is not: an array
-//! of counters only while something is being recorded, and a short list of the
-//! bins in use everywhere else, because a record of a hundred endpoints holds
-//! tens of thousands of histograms.
+//! has to guess. Recording and the bins are the hdrhistogram crate's. What is not
+//! being recorded is kept as a short list of the bins in use instead: a record of
+//! a hundred endpoints holds tens of thousands of histograms, and the crate's
+//! array of counters takes about 90 KB for one that reaches a second.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Values below this have a bin of their own; above, bins grow with the value.
-const LINEAR_LIMIT: u64 = 2048;
-/// Bins per power of two above [`LINEAR_LIMIT`].
-const BINS_PER_OCTAVE: u64 = 1024;
+use hdrhistogram::Histogram;
+
+/// Precision of every histogram.
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 /// The largest value that every HdrHistogram implementation can read back.
 pub(crate) const VALUE_US_MAX: u64 = i64::MAX as u64;
 
@@ -23,26 +23,20 @@ pub(crate) const VALUE_US_MAX: u64 = i64::MAX as u64;
 /// at most 0.1 % above what was recorded, and a percentile never exceeds
 /// [`max_us`](Self::max_us).
 #[derive(Debug, Clone)]
-pub struct LatencyHistogram {
-    bins: Bins,
-    count: u64,
-}
+pub struct LatencyHistogram(Storage);
 
 #[derive(Debug, Clone)]
-enum Bins {
-    /// One counter per bin from 0: constant time to record.
-    Array(Vec<u64>),
-    /// The bins in use, ascending.
-    List(Vec<(u32, u64)>),
+enum Storage {
+    /// Constant time to record.
+    Recording(Box<Histogram<u64>>),
+    /// Upper ends of the bins in use, ascending, with their counts.
+    Used { bins: Vec<(u64, u64)>, count: u64 },
 }
 
 impl LatencyHistogram {
     /// An empty histogram.
     pub fn new() -> Self {
-        Self {
-            bins: Bins::List(Vec::new()),
-            count: 0,
-        }
+        Self::from_bins(Vec::new())
     }
 
     /// Records one duration, rounded to the nearest microsecond.
@@ -54,94 +48,76 @@ impl LatencyHistogram {
     /// Records one value in microseconds. Any value is accepted; those beyond
     /// 2⁶³ µs (292 000 years) count as 2⁶³ − 1.
     pub fn record_us(&mut self, latency_us: u64) {
-        let index = bin_of(latency_us.min(VALUE_US_MAX)) as usize;
-        let counters = self.counters();
-        if index >= counters.len() {
-            counters.resize(index + 1, 0);
+        if let Storage::Used { bins, .. } = &self.0 {
+            self.0 = Storage::Recording(Box::new(counters(bins)));
         }
-        counters[index] = counters[index].saturating_add(1);
-        self.count = self.count.saturating_add(1);
+        if let Storage::Recording(histogram) = &mut self.0 {
+            add(histogram, latency_us, 1);
+        }
     }
 
     /// Adds everything that `other` counted. Sizes need not match.
     pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
+        if !other.is_empty() {
+            *self = Self::sum([&*self, other]);
         }
-        let mine = self.list();
-        let theirs = other.list();
-        let mut merged: Vec<(u32, u64)> = Vec::with_capacity(mine.len().max(theirs.len()));
-        let (mut left, mut right) = (mine.iter().peekable(), theirs.iter().peekable());
-        loop {
-            let next = match (left.peek(), right.peek()) {
-                (Some(a), Some(b)) if a.0 == b.0 => {
-                    let sum = (a.0, a.1.saturating_add(b.1));
-                    left.next();
-                    right.next();
-                    sum
-                }
-                (Some(a), Some(b)) if a.0 < b.0 => {
-                    let bin = **a;
-                    left.next();
-                    bin
-                }
-                (_, Some(b)) => {
-                    let bin = **b;
-                    right.next();
-                    bin
-                }
-                (Some(a), None) => {
-                    let bin = **a;
-                    left.next();
-                    bin
-                }
-                (None, None) => break,
-            };
-            merged.push(next);
-        }
-        *self = Self::from_bins(merged);
     }
 
     /// Frees the array of counters: recording is over. Reading never needs this, and
     /// recording again is allowed.
     pub fn compact(&mut self) {
-        *self = Self::from_bins(self.list().into_owned());
+        if let Storage::Recording(histogram) = &self.0 {
+            *self = Self::from_counters(histogram);
+        }
     }
 
     /// The sum of many histograms.
     pub fn sum<'a>(histograms: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut total = Self::new();
+        let mut bins = Vec::new();
         for histogram in histograms {
-            total.merge(histogram);
+            bins.extend_from_slice(&histogram.bins());
         }
-        total
+        // Stable, because that sort makes use of runs that are in order already.
+        bins.sort_by_key(|(end_us, _)| *end_us);
+        bins.dedup_by(|(end_us, count), (kept_us, sum)| {
+            let same = end_us == kept_us;
+            if same {
+                *sum = sum.saturating_add(*count);
+            }
+            same
+        });
+        Self::from_bins(bins)
     }
 
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
-        self.count
+        match &self.0 {
+            Storage::Recording(histogram) => histogram.len(),
+            Storage::Used { count, .. } => *count,
+        }
     }
 
     /// True when nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count() == 0
     }
 
     /// How many recorded values are at most `latency_us`, by bins.
     pub fn count_at_most(&self, latency_us: u64) -> u64 {
+        let end_us = counters(&[]).highest_equivalent(latency_us.min(VALUE_US_MAX));
         self.iter()
-            .take_while(|(value, _)| *value <= highest_in(bin_of(latency_us.min(VALUE_US_MAX))))
+            .take_while(|(value, _)| *value <= end_us)
             .fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The largest recorded value, as its bin's upper end.
     pub fn max_us(&self) -> Option<u64> {
-        self.list().last().map(|(bin, _)| highest_in(*bin))
+        self.bins().last().map(|(end_us, _)| *end_us)
     }
 
     /// The smallest recorded value, as its bin's upper end.
     pub fn min_us(&self) -> Option<u64> {
-        self.list().first().map(|(bin, _)| highest_in(*bin))
+        self.bins().first().map(|(end_us, _)| *end_us)
     }
 
     /// Mean of the recorded values in microseconds.
@@ -156,7 +132,7 @@ impl LatencyHistogram {
     /// least a share `q` of all values does not exceed (rank ⌈q·n⌉, Hyndman and
     /// Fan's type 1; no interpolation). `None` when nothing was recorded.
     pub fn quantile_us(&self, q: f64) -> Option<u64> {
-        self.value_at_rank(rank_of(q, self.count))
+        self.value_at_rank(rank_of(q, self.count()))
     }
 
     /// The value with this rank, from 1 for the smallest.
@@ -172,17 +148,14 @@ impl LatencyHistogram {
 
     /// Every value in use with its count, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        let list = self.list();
-        (0..list.len()).map(move |position| {
-            let (bin, count) = list[position];
-            (highest_in(bin), count)
-        })
+        let bins = self.bins();
+        (0..bins.len()).map(move |position| bins[position])
     }
 
     /// The percentile curve: each value in use with the share of all values
     /// that do not exceed it.
     pub fn curve(&self) -> impl Iterator<Item = (f64, u64)> {
-        let total = self.count as f64;
+        let total = self.count() as f64;
         let mut seen = 0u64;
         self.iter().map(move |(value, count)| {
             seen = seen.saturating_add(count);
@@ -190,44 +163,58 @@ impl LatencyHistogram {
         })
     }
 
-    /// From bins in ascending order with positive counts.
-    pub(crate) fn from_bins(bins: Vec<(u32, u64)>) -> Self {
-        let count = bins
-            .iter()
-            .fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-        Self {
-            bins: Bins::List(bins),
-            count,
+    /// From the upper ends of bins, ascending, with positive counts.
+    fn from_bins(mut bins: Vec<(u64, u64)>) -> Self {
+        bins.shrink_to_fit();
+        let counts = bins.iter().map(|(_, count)| *count);
+        let count = counts.fold(0, u64::saturating_add);
+        Self(Storage::Used { bins, count })
+    }
+
+    fn bins(&self) -> Cow<'_, [(u64, u64)]> {
+        match &self.0 {
+            Storage::Recording(histogram) => Cow::Owned(used(histogram)),
+            Storage::Used { bins, .. } => Cow::Borrowed(bins),
         }
     }
 
-    /// The bins in use, ascending.
-    pub(crate) fn list(&self) -> Cow<'_, [(u32, u64)]> {
-        match &self.bins {
-            Bins::List(list) => Cow::Borrowed(list),
-            Bins::Array(counters) => Cow::Owned(
-                (0u32..)
-                    .zip(counters)
-                    .filter(|(_, count)| **count > 0)
-                    .map(|(bin, count)| (bin, *count))
-                    .collect(),
-            ),
-        }
+    /// From the crate's own, of microseconds and 3 significant digits.
+    pub(crate) fn from_counters(histogram: &Histogram<u64>) -> Self {
+        Self::from_bins(used(histogram))
     }
 
-    fn counters(&mut self) -> &mut Vec<u64> {
-        if let Bins::List(list) = &self.bins {
-            let length = list.last().map_or(0, |(bin, _)| *bin as usize + 1);
-            let mut counters = vec![0; length];
-            for (bin, count) in list {
-                counters[*bin as usize] = *count;
-            }
-            self.bins = Bins::Array(counters);
+    /// As the crate's own.
+    pub(crate) fn counters(&self) -> Cow<'_, Histogram<u64>> {
+        match &self.0 {
+            Storage::Recording(histogram) => Cow::Borrowed(histogram),
+            Storage::Used { bins, .. } => Cow::Owned(counters(bins)),
         }
-        match &mut self.bins {
-            Bins::Array(counters) => counters,
-            Bins::List(_) => unreachable!("turned into an array above"),
-        }
+    }
+}
+
+/// The bins in use.
+fn used(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let bins = histogram.iter_recorded();
+    bins.map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
+        .collect()
+}
+
+/// An array of counters with these bins.
+fn counters(bins: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("the crate takes 0 to 5 digits");
+    // The largest first, so that it grows only once.
+    for (end_us, count) in bins.iter().rev() {
+        add(&mut histogram, *end_us, *count);
+    }
+    histogram
+}
+
+fn add(histogram: &mut Histogram<u64>, value_us: u64, count: u64) {
+    let value_us = value_us.min(VALUE_US_MAX);
+    // It can't fail to grow where memory has 32-bit addresses; elsewhere the
+    // largest value that fits is counted instead, so that counts stay right.
+    if histogram.record_n(value_us, count).is_err() {
+        histogram.saturating_record_n(value_us, count);
     }
 }
 
@@ -239,40 +226,18 @@ impl Default for LatencyHistogram {
 
 impl PartialEq for LatencyHistogram {
     fn eq(&self, other: &Self) -> bool {
-        self.count == other.count && self.list() == other.list()
+        self.bins() == other.bins()
     }
 }
 
 /// The rank of the `q`-quantile among `n` values: ⌈q·n⌉, at least 1.
 ///
 /// The product is lowered by a few parts in 10¹² first, since 0.07 × 100 is
-/// slightly more than 7 in binary.
+/// slightly more than 7 in binary: the crate's own `value_at_quantile` takes the
+/// 8th of 100 values there, and its sums may overflow.
 pub(crate) fn rank_of(q: f64, n: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * n as f64;
     ((exact * (1.0 - 4e-12)).ceil() as u64).clamp(1, n.max(1))
-}
-
-/// Index of the bin that holds a value.
-pub(crate) fn bin_of(value: u64) -> u32 {
-    let bin = if value < LINEAR_LIMIT {
-        value
-    } else {
-        let shift = u64::from(53 - value.leading_zeros());
-        shift * BINS_PER_OCTAVE + (value >> shift)
-    };
-    u32::try_from(bin).expect("64-bit values have fewer than 57 000 bins")
-}
-
-/// Upper end of a bin; a bin that no value has yields the largest value.
-pub(crate) fn highest_in(bin: u32) -> u64 {
-    let bin = u64::from(bin);
-    if bin < LINEAR_LIMIT {
-        return bin;
-    }
-    let shift = bin / BINS_PER_OCTAVE - 1;
-    let mantissa = u128::from(bin % BINS_PER_OCTAVE + BINS_PER_OCTAVE);
-    let end = ((mantissa + 1) << shift.min(64)) - 1;
-    u64::try_from(end).map_or(VALUE_US_MAX, |end| end.min(VALUE_US_MAX))
 }
 
 #[cfg(test)]
@@ -332,6 +297,7 @@ mod tests {
     #[test]
     fn counts_do_not_wrap() {
         let mut full = LatencyHistogram::from_bins(vec![(3, u64::MAX), (5, u64::MAX)]);
+        assert_eq!(full.count(), u64::MAX);
         full.merge(&of(&[3]));
         full.record_us(5);
         assert_eq!(full.count(), u64::MAX);
@@ -340,12 +306,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bins_are_three_digits_wide_and_in_order(value in 0..=VALUE_US_MAX, step in 0..1_000_000u64) {
-            let high = highest_in(bin_of(value));
-            prop_assert!(high >= value);
-            prop_assert!(high - value <= value / 1_000);
-            prop_assert_eq!(bin_of(high), bin_of(value));
-            prop_assert!(bin_of((value + step).min(VALUE_US_MAX)) >= bin_of(value));
+        fn a_value_is_reported_to_three_digits(value in 0..=VALUE_US_MAX) {
+            let mut histogram = of(&[value]);
+            let reported = histogram.max_us().unwrap();
+            prop_assert!(reported >= value && reported - value <= value / 1_000);
+            prop_assert_eq!(histogram.count_at_most(value), 1);
+            prop_assert_eq!(histogram.count_at_most(reported.saturating_add(1)), 1);
+            prop_assert_eq!(histogram.count_at_most(value - value / 500 - 1.min(value)), u64::from(value == 0));
+            histogram.record_us(reported);
+            prop_assert_eq!(histogram.iter().count(), 1);
         }
 
         #[test]
@@ -359,7 +328,7 @@ mod tests {
             sorted.sort_unstable();
             let rank = rank_of(q, sorted.len() as u64) as usize;
             let exact = sorted[rank - 1].min(VALUE_US_MAX);
-            prop_assert_eq!(histogram.quantile_us(q), Some(highest_in(bin_of(exact))));
+            prop_assert_eq!(histogram.quantile_us(q), Some(counters(&[]).highest_equivalent(exact)));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Cell, Comparison, Decision, Metric, Verdict};
+use crate::comparison::{Cell, Comparison, Decision, Estimate, Metric, Outcome, Verdict};
 
 /// One step against the one before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,14 +23,33 @@ pub struct Row {
     pub decision: Decision,
     /// The comparison's sentence.
     pub headline: String,
-    /// Endpoint of the p95 below: the step's own one that changed most.
+    /// Endpoint of the p95 below: the worst that regressed, or else the step's own
+    /// one that changed most.
     pub endpoint: Option<String>,
-    /// Its p95 before and after, ms.
-    pub p95_ms: Option<(f64, f64)>,
-    /// Blocked time of the whole service before and after, ms per 1 000 requests.
-    pub blocked_ms_per_1000: Option<(f64, f64)>,
+    /// Its p95, ms.
+    pub p95_ms: Option<BeforeAfter>,
+    /// Blocked time of the whole service, ms per 1 000 requests.
+    pub blocked_ms_per_1000: Option<BeforeAfter>,
     /// Criteria met, not met, and open.
     pub criteria: (u32, u32, u32),
+}
+
+/// A metric in both arms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BeforeAfter {
+    /// In the first arm.
+    pub before: Measured,
+    /// In the second arm.
+    pub after: Measured,
+}
+
+/// A metric in one arm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// In the unit of the row's field.
+    pub value: f64,
+    /// True when the value is only a lower bound, see [`Estimate::at_least`].
+    pub at_least: bool,
 }
 
 /// One row per comparison, in their order.
@@ -49,8 +68,10 @@ pub fn overall<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> Opt
 fn row(comparison: &Comparison) -> Row {
     let step = comparison.step.as_ref();
     let text = |of: fn(&crate::record::StepIdentity) -> &String| step.map(of).cloned();
-    let p95 = own_cells(comparison, Metric::ResponseP95)
-        .max_by(|one, other| size(one).total_cmp(&size(other)));
+    let p95 = regressed(comparison, Metric::ResponseP95).or_else(|| {
+        own_cells(comparison, Metric::ResponseP95)
+            .max_by(|one, other| size(one).total_cmp(&size(other)))
+    });
     let blocked = comparison
         .cells
         .iter()
@@ -94,13 +115,39 @@ fn own_cells(comparison: &Comparison, metric: Metric) -> impl Iterator<Item = &C
     of_metric().filter(move |cell| !any_own || own(cell))
 }
 
-fn both(cell: &Cell) -> Option<(f64, f64)> {
-    Some((cell.before.value?, cell.after.value?))
+/// The judged cell that regressed worst, whichever endpoint's: by its upper bound, as
+/// [`Comparison::worst_cell`] is chosen.
+fn regressed(comparison: &Comparison, metric: Metric) -> Option<&Cell> {
+    let bound = |cell: &Cell| {
+        cell.change
+            .as_ref()
+            .map_or(0.0, |change| change.upper_bound)
+    };
+    let cells = comparison
+        .cells
+        .iter()
+        .filter(|cell| cell.judged && cell.metric == metric && cell.outcome == Outcome::Regression);
+    cells.max_by(|one, other| bound(one).total_cmp(&bound(other)))
+}
+
+fn both(cell: &Cell) -> Option<BeforeAfter> {
+    let measured = |estimate: &Estimate| {
+        Some(Measured {
+            value: estimate.value?,
+            at_least: estimate.at_least,
+        })
+    };
+    Some(BeforeAfter {
+        before: measured(&cell.before)?,
+        after: measured(&cell.after)?,
+    })
 }
 
 fn size(cell: &Cell) -> f64 {
-    both(cell).map_or(0.0, |(before, after)| {
-        (after.max(0.001) / before.max(0.001)).ln().abs()
+    both(cell).map_or(0.0, |BeforeAfter { before, after }| {
+        (after.value.max(0.001) / before.value.max(0.001))
+            .ln()
+            .abs()
     })
 }
 
@@ -132,10 +179,36 @@ mod tests {
         assert_eq!(rows[0].step, "2a");
         assert_eq!(rows[0].endpoint.as_deref(), Some("GET a"));
         assert_eq!(rows[0].criteria.0, 4, "{rows:?}");
-        let (before, after) = rows[0].blocked_ms_per_1000.unwrap();
-        assert!(before > 40.0 && after == 0.0, "{before} {after}");
+        let blocked = rows[0].blocked_ms_per_1000.unwrap();
+        assert!(blocked.before.value > 40.0, "{blocked:?}");
+        assert_eq!(blocked.after.value, 0.0, "{blocked:?}");
         assert_eq!(rows[2].step, "by hand");
         assert_eq!(overall([&better, &worse]), Some(Verdict::Regression));
         assert_eq!(overall([]), None);
+    }
+
+    #[test]
+    fn a_regression_is_shown_before_a_larger_improvement() {
+        let spec = |name, ratio| EndpointSpec {
+            ratio,
+            ..EndpointSpec::new(name, 20.0)
+        };
+        let specs = [spec("GET a", 0.1), spec("GET b", 1.5), spec("GET c", 2.0)];
+        let mut measured = record(1, 8, 400, &specs);
+        measured.step.as_mut().unwrap().endpoints = vec!["GET a".to_owned()];
+        let comparison = compare(&measured, &Policy::default()).unwrap();
+        let row = row(&comparison);
+        assert_eq!(row.endpoint.as_deref(), Some("GET c"));
+        let p95 = row.p95_ms.unwrap();
+        assert!(p95.after.value > 1.7 * p95.before.value, "{p95:?}");
+    }
+
+    #[test]
+    fn a_bound_stays_a_bound() {
+        let mut failing = EndpointSpec::new("GET a", 20.0);
+        failing.errors_after = 0.2;
+        let comparison = compare(&record(1, 8, 400, &[failing]), &Policy::default()).unwrap();
+        let p95 = row(&comparison).p95_ms.unwrap();
+        assert!(!p95.before.at_least && p95.after.at_least, "{p95:?}");
     }
 }

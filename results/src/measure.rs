@@ -7,7 +7,7 @@ use crate::comparison::{Estimate, Metric};
 use crate::error_adjusted::{ErrorAdjusted, Quantile};
 use crate::histogram::LatencyHistogram;
 use crate::record::{Block, EndpointIdentity, EndpointSamples, MonitorEndpoint};
-use crate::validate::total;
+use crate::validate::{saturating_sum, total};
 
 /// What is measured: one endpoint, or the whole service.
 pub(crate) type Subject<'a> = Option<&'a EndpointIdentity>;
@@ -101,7 +101,7 @@ pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) 
         .filter_map(|block| reading(block, subject, metric))
         .collect();
     let per_block: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
-    let n = readings.iter().map(|reading| reading.n).sum();
+    let n = saturating_sum(readings.iter().map(|reading| reading.n));
     if readings.is_empty() {
         return Estimate::default();
     }
@@ -117,7 +117,7 @@ pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) 
     };
     if metric == Metric::ErrorRate {
         let failures = blocks.iter().filter_map(|block| failed(block, subject));
-        let (rate, low, high) = wilson(failures.sum(), n);
+        let (rate, low, high) = wilson(saturating_sum(failures), n);
         estimate.value = Some(rate * 100.0);
         estimate.low = Some(low * 100.0);
         estimate.high = Some(high * 100.0);
@@ -177,7 +177,8 @@ impl Times {
                 times.successes.merge(first_items);
                 // A failed stream may have had its first item: it counts once.
                 let ended = samples.completed.saturating_add(failures);
-                times.failed += ended.saturating_sub(first_items.count());
+                let unserved = ended.saturating_sub(first_items.count());
+                times.failed = times.failed.saturating_add(unserved);
             } else {
                 times.successes.merge(&samples.response);
                 times.failed = times.failed.saturating_add(failures);
@@ -233,7 +234,11 @@ fn threads(block: &Block) -> Option<u64> {
     let kernel = block.process.as_ref().map(|process| process.threads_max);
     kernel.or_else(|| {
         let threads = block.monitor.as_ref()?.threads;
-        Some(threads.workers + threads.pool + threads.other)
+        Some(saturating_sum([
+            threads.workers,
+            threads.pool,
+            threads.other,
+        ]))
     })
 }
 
@@ -259,8 +264,12 @@ fn wilson(successes: u64, n: u64) -> (f64, f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::compare;
+    use crate::policy::Policy;
     use crate::record::ErrorKind;
+    use crate::summary::summarise;
     use crate::synthetic::{EndpointSpec, record};
+    use std::collections::BTreeMap;
 
     #[test]
     fn wilson_matches_published_intervals() {
@@ -316,5 +325,38 @@ mod tests {
         let block = &mut measured.blocks[0];
         block.errors.insert(ErrorKind::Timeout, 25);
         assert_eq!(reading(block, None, Metric::ErrorRate).unwrap().value, 20.0);
+    }
+
+    #[test]
+    fn forged_counts_do_not_overflow() {
+        let mut forged = record(1, 8, 400, &[EndpointSpec::new("GET a", 10.0)]);
+        for block in &mut forged.blocks {
+            (block.offered, block.completed, block.wall_ns) = (u64::MAX, u64::MAX, u64::MAX);
+            block.errors = BTreeMap::from([(ErrorKind::Timeout, u64::MAX)]);
+            let samples = block.endpoints.get_mut("GET a").unwrap();
+            samples.completed = u64::MAX;
+            samples.errors = block.errors.clone();
+            samples.ttft = Some(samples.response.clone());
+            let process = block.process.as_mut().unwrap();
+            (process.cpu_us, process.rss_kib_max) = (u64::MAX, u64::MAX);
+            process.threads_max = u64::MAX;
+            let monitor = block.monitor.as_mut().unwrap();
+            monitor.unattributed_blocked_us = u64::MAX;
+            monitor.threads.workers = u64::MAX;
+            let seen = monitor.endpoints.get_mut("GET a").unwrap();
+            (seen.requests, seen.cpu_us) = (u64::MAX, u64::MAX);
+            (seen.blocked_us.slept, seen.blocked_us.fault) = (u64::MAX, u64::MAX);
+        }
+        let blocks: Vec<&Block> = forged.blocks.iter().collect();
+        let rate = estimate(&blocks, None, Metric::ErrorRate);
+        assert_eq!((rate.n, rate.value), (u64::MAX, Some(100.0)));
+        assert_eq!(threads(blocks[0]), Some(u64::MAX));
+        // The whole way, for the sums elsewhere.
+        compare(&forged, &Policy::default()).unwrap();
+        for block in &mut forged.blocks {
+            block.process = None;
+        }
+        compare(&forged, &Policy::default()).unwrap();
+        summarise(&forged);
     }
 }

@@ -25,7 +25,7 @@ pub fn interval_ranks(q: f64, n: u64) -> Option<(u64, u64)> {
     } else {
         let middle = q * n as f64;
         let reach = 1.959_964 * (middle * (1.0 - q)).sqrt();
-        let high = (middle + reach).ceil() as u64 + 1;
+        let high = ((middle + reach).ceil() as u64).saturating_add(1);
         ((middle - reach).floor().max(0.0) as u64, high)
     };
     (low >= 1 && high <= n).then_some((low, high))

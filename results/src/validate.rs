@@ -205,6 +205,8 @@ pub(crate) fn total(errors: &BTreeMap<ErrorKind, u64>) -> u64 {
     saturating_sum(errors.values().copied())
 }
 
-fn saturating_sum(counts: impl IntoIterator<Item = u64>) -> u64 {
+/// A sum that stays at the largest number where it would go beyond: counts are read
+/// from files.
+pub(crate) fn saturating_sum(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::Comparison;
+use unstall_results::comparison::{Comparison, Metric};
 use unstall_results::ledger::{self, Row};
 
 use super::{answer, table};
@@ -40,14 +40,14 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         &columns,
     )?;
     let rows = ledger::rows(compared.iter().map(|(_, comparison)| *comparison));
-    for ((index, comparison), row) in compared.iter().zip(&rows) {
-        table::row(out, &columns, &cells(*index, comparison, row))?;
+    for ((index, _), row) in compared.iter().zip(&rows) {
+        table::row(out, &columns, &cells(*index, row))?;
     }
     table::close(out)?;
     writeln!(out, "</section>")
 }
 
-fn cells(index: usize, comparison: &Comparison, row: &Row) -> Vec<String> {
+fn cells(index: usize, row: &Row) -> Vec<String> {
     let or_dash = |text: &str| match text {
         "" => "–".to_owned(),
         text => format!("<bdi>{}</bdi>", escape::markup(text)),
@@ -56,12 +56,10 @@ fn cells(index: usize, comparison: &Comparison, row: &Row) -> Vec<String> {
         "" => "–".to_owned(),
         branch => format!("<code>{}</code>", escape::markup(branch)),
     };
-    let p95 = ranking::ledger_p95(comparison, row);
-    let endpoint = p95
-        .and_then(|cell| cell.endpoint.as_ref())
-        .map_or_else(String::new, |endpoint| {
-            format!("<small><bdi>{}</bdi></small>", escape::markup(endpoint))
-        });
+    let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
+        format!("<small><bdi>{}</bdi></small>", escape::markup(endpoint))
+    });
+    let p95 = ranking::before_after(Metric::ResponseP95, row.p95_ms);
     vec![
         format!(
             "<a href=\"#{}\"><bdi>{}</bdi></a>",
@@ -76,7 +74,7 @@ fn cells(index: usize, comparison: &Comparison, row: &Row) -> Vec<String> {
             vocabulary::decision(row.decision),
             answer::pill(row.verdict)
         ),
-        format!("{}{endpoint}", ranking::before_after(p95)),
-        ranking::before_after(ranking::ledger_blocked(comparison)),
+        format!("{p95}{endpoint}"),
+        ranking::before_after(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
     ]
 }
