@@ -1,6 +1,11 @@
 //! The service's behaviour through its one door, HTTP, at several steps of the migration:
 //! whatever the variant of a store, the answers are the same.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests wait for servers and processes on threads of their own, where no loop runs"
+)]
+
 mod command_line;
 mod exchanges;
 mod loop_time;
