@@ -198,8 +198,8 @@ fn worst_cell(comparison: &Comparison) -> String {
     let change = match &cell.change {
         Some(change) => format!(
             ", <span class=\"w\">{} [{}]</span>",
-            numbers::change(cell.metric, change),
-            numbers::interval(cell.metric, change)
+            escape::markup(&numbers::change(cell.metric, change)),
+            escape::markup(&numbers::interval(cell.metric, change))
         ),
         None => String::new(),
     };

@@ -77,9 +77,11 @@ fn row(
             let shown = numbers::change(cell.metric, change);
             write!(
                 out,
-                "<td class=\"n\"><span class=\"arrow\" aria-hidden=\"true\">{}</span> {shown}</td><td class=\"n iv\">{}</td><td class=\"f\">{}</td>",
+                "<td class=\"n\"><span class=\"arrow\" aria-hidden=\"true\">{}</span> {}</td><td class=\"n iv\">{}</td><td class=\"f\">{}</td>",
                 vocabulary::arrow(&shown),
-                numbers::interval(cell.metric, change),
+                // `< −99.9 %` has a sign that belongs to the markup.
+                escape::markup(&shown),
+                escape::markup(&numbers::interval(cell.metric, change)),
                 forest::bar(cell.metric, change, extents),
             )?;
         }
