@@ -3,11 +3,11 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use nix::unistd::{Uid, User, chown};
 
-use crate::guard::{GuardedCommand, StopSignal};
+use crate::guard::{Guard, GuardedCommand, StopSignal};
 use crate::server::Recipe;
 use crate::{TestbedError, programs};
 
@@ -49,7 +49,7 @@ impl PostgresRecipe {
     ///
     /// # Errors
     /// When a program is missing, no user can be found for root, or `initdb` fails.
-    pub(crate) fn new(folder: &Path) -> Result<Self, TestbedError> {
+    pub(crate) fn new(folder: &Path, guard: &Guard) -> Result<Self, TestbedError> {
         let initdb = programs::find("initdb", "postgresql")?;
         let recipe = Self {
             program: programs::find("postgres", "postgresql")?,
@@ -57,7 +57,10 @@ impl PostgresRecipe {
             user: server_user()?,
         };
         recipe.create_folder()?;
-        let mut command = Command::new(&initdb);
+        // Guarded like the server: a Ctrl-C in the terminal isn't for it, and it must not go on
+        // in a folder that is being removed.
+        let mut guarded = GuardedCommand::new(&initdb);
+        let command = guarded.command();
         command
             .args([
                 "--auth=trust",
@@ -66,11 +69,20 @@ impl PostgresRecipe {
                 "--locale=C",
             ])
             .args(["--encoding=UTF8", "--username", SUPERUSER, "--pgdata"])
-            .arg(recipe.data());
-        recipe.run_as_server(&mut command);
-        let output = command
-            .output()
+            .arg(recipe.data())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        recipe.run_as_server(command);
+        let initdb = guard
+            .spawn(guarded, StopSignal::Term)
             .map_err(TestbedError::io("running initdb"))?;
+        let process = initdb.id();
+        let output = initdb
+            .wait_with_output()
+            .map_err(TestbedError::io("running initdb"))?;
+        guard
+            .release(process)
+            .map_err(TestbedError::io("telling the guard"))?;
         succeed("initdb", &output)?;
         Ok(recipe)
     }
@@ -165,7 +177,9 @@ pub(crate) fn execute(url: &str, statements: &[&str]) -> Result<(), TestbedError
             "--dbname",
             url,
         ])
-        .env("PGCONNECT_TIMEOUT", "10");
+        .env("PGCONNECT_TIMEOUT", "10")
+        // A Ctrl-C in the terminal is for us: half a reset would fail what comes next.
+        .process_group(0);
     for statement in statements {
         command.args(["--command", statement]);
     }

@@ -369,7 +369,7 @@ fn postgres_place(options: &Options, folder: &Path, guard: &Guard) -> Result<Pla
     if let Some(url) = &options.database_url {
         return own_place(url, "DATABASE_URL", 5432);
     }
-    let server = Server::start(&PostgresRecipe::new(folder)?, guard)?;
+    let server = Server::start(&PostgresRecipe::new(folder, guard)?, guard)?;
     private_place(
         server,
         &format!("postgresql://{SUPERUSER}@127.0.0.1/postgres"),
