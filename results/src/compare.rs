@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::candidate::candidates;
-use crate::comparison::{Cell, Comparison, Decision, Outcome, Scale, Validity, Verdict};
+use crate::comparison::{Cell, Comparison, Decision, Family, Outcome, Scale, Validity, Verdict};
 use crate::criteria::criteria;
 use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
@@ -117,12 +117,14 @@ pub(crate) fn conclude(
         policy.judge_unpaired
     };
     let nothing = sides.successes() == (0, 0);
-    let verdict = verdict(&cells, &validity, enough && !nothing);
+    let unseen = unseen(&cells, policy);
+    let verdict = verdict(&cells, &validity, enough && !nothing, unseen.is_none());
     let worst_cell = worst_cell(&cells, policy);
     let findings = Findings {
         verdict,
         cells: &cells,
         worst: worst_cell.map(|index| &cells[index]),
+        unseen,
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
@@ -177,7 +179,7 @@ fn decision(verdict: Verdict) -> Decision {
 }
 
 /// invalid > regression > inconclusive > pass.
-fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool) -> Verdict {
+fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool, may_pass: bool) -> Verdict {
     if !validity.faults.is_empty() {
         return Verdict::Invalid;
     }
@@ -190,11 +192,35 @@ fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool) -> Verdict {
     }
     let settled =
         judged().all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
-    if judged().next().is_some() && settled {
+    if may_pass && judged().next().is_some() && settled {
         Verdict::Pass
     } else {
         Verdict::Inconclusive
     }
+}
+
+/// The latency of an endpoint of which no percentile could be judged although the policy
+/// judges some: a service may be ten times slower there and nothing would have told.
+/// The cell is the one that takes the fewest requests.
+fn unseen<'c>(cells: &'c [Cell], policy: &Policy) -> Option<&'c Cell> {
+    let needed = |cell: &Cell| match cell.outcome {
+        Outcome::Insufficient { requests_needed } if cell.family == Family::Latency => {
+            Some(requests_needed)
+        }
+        _ => None,
+    };
+    let is_seen = |of: &Cell| {
+        cells.iter().any(|cell| {
+            cell.judged
+                && cell.family == Family::Latency
+                && (cell.level, &cell.endpoint) == (of.level, &of.endpoint)
+        })
+    };
+    cells
+        .iter()
+        .filter(|cell| policy.judged.contains(&cell.metric) && needed(cell).is_some())
+        .filter(|cell| !is_seen(cell))
+        .min_by_key(|cell| needed(cell))
 }
 
 /// The judged cell that is worst: by what follows from it, then by how close its

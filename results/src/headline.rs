@@ -15,6 +15,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
     pub(crate) cells: &'a [Cell],
     pub(crate) worst: Option<&'a Cell>,
+    /// A latency of which nothing could be judged for want of requests.
+    pub(crate) unseen: Option<&'a Cell>,
     pub(crate) step: Option<&'a StepIdentity>,
     pub(crate) faults: &'a [String],
     /// Failed requests before and after.
@@ -185,7 +187,15 @@ impl Findings<'_> {
                     .to_owned(),
             ];
         }
-        let named = self.named(|outcome| matches!(outcome, Outcome::Inconclusive { .. }));
+        let mut named = self.named(|outcome| matches!(outcome, Outcome::Inconclusive { .. }));
+        named.extend(self.unseen.map(|cell| {
+            let why = cell.note.as_deref().unwrap_or_default();
+            format!(
+                "{}{}: no latency of it is judged. {why}",
+                phrase(cell),
+                self.at(cell)
+            )
+        }));
         if named.is_empty() {
             return vec![
                 "No cell could be judged: each has too few requests or was not measured."
@@ -276,6 +286,11 @@ impl Findings<'_> {
         }
         if !self.paired {
             return "Measure both versions in one session with `unstall ab`.".to_owned();
+        }
+        if let Some(Outcome::Insufficient { requests_needed }) =
+            self.unseen.map(|cell| cell.outcome)
+        {
+            return format!("Measure again with --requests {requests_needed}.");
         }
         let needed = self
             .cells

@@ -1,7 +1,7 @@
 //! What comparisons of believable records say, from the record to the sentence.
 
 use unstall_results::compare::{compare, compare_unpaired};
-use unstall_results::comparison::{Cell, Comparison, Outcome, Scale};
+use unstall_results::comparison::{Cell, Comparison, Outcome, Scale, Verdict};
 use unstall_results::policy::Policy;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
@@ -166,6 +166,38 @@ fn stopped_before_the_first_pair() {
 #[test]
 fn too_few_requests() {
     insta::assert_snapshot!(judged(&record(1, 7, 100, &two_endpoints())));
+}
+
+#[test]
+fn what_is_too_short_to_see_a_latency_never_passes() {
+    for ratio in [0.1, 1.0, 7.0] {
+        let slower = EndpointSpec {
+            ratio,
+            ..EndpointSpec::new("GET usage", 20.0)
+        };
+        let short = compare(&record(1, 7, 20, &[slower]), &Policy::default()).unwrap();
+        assert_eq!(short.verdict, Verdict::Inconclusive, "{ratio}");
+        assert!(
+            short
+                .reasons
+                .iter()
+                .any(|reason| reason.contains("no latency of it is judged")),
+            "{:?}",
+            short.reasons
+        );
+        assert!(
+            short.next_action.contains("--requests "),
+            "{}",
+            short.next_action
+        );
+    }
+    // Who judges no latency has nothing to miss.
+    let errors_only = Policy::parse("judge = [\"error_rate\"]", "p.toml".as_ref()).unwrap();
+    let short = record(1, 7, 20, &[EndpointSpec::new("GET usage", 20.0)]);
+    assert_eq!(
+        compare(&short, &errors_only).unwrap().verdict,
+        Verdict::Pass
+    );
 }
 
 #[test]
