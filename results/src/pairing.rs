@@ -136,8 +136,10 @@ fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
     record.interrupted && is_last && ended < planned
 }
 
+/// Pairs are counted from 1 for people, as everywhere in reports.
 fn name(block: &Block) -> String {
-    format!("Pair {}, {}, c = {}", block.pair, block.arm, block.level)
+    let pair = u64::from(block.pair) + 1;
+    format!("Pair {pair}, {}, c = {}", block.arm, block.level)
 }
 
 fn invalid_block(block: &Block) -> String {
