@@ -12,7 +12,7 @@ use crate::engine::{
     WarmBlock,
 };
 use crate::machine::CpuTimes;
-use crate::monitor_client::{Difference, Edge, MonitorClient, MonitorError, difference};
+use crate::monitor_client::{Difference, Edge, MonitorClient, MonitorError, Sight, difference};
 use crate::process_group::ServiceProcess;
 
 /// Beyond this the first requests of a closed block did not start together.
@@ -108,7 +108,7 @@ pub fn measure(
         .transpose()?;
     let after = monitor.edge(LOOKS_AFTER)?;
     let surroundings = Surroundings {
-        process_start_id: start_id(before.as_ref(), service),
+        process_start_id: start_id(&before, service),
         process,
         steal_share: cpu_after
             .zip(cpu_before)
@@ -124,16 +124,16 @@ struct Surroundings {
     process_start_id: Option<String>,
     process: Option<ProcessUse>,
     steal_share: Option<f64>,
-    before: Option<Edge>,
-    after: Option<Edge>,
+    before: Sight<Edge>,
+    after: Sight<Edge>,
 }
 
 /// The monitor's own id where there is one: it is the process that answered.
-fn start_id(edge: Option<&Edge>, service: Service<'_>) -> Option<String> {
-    match (edge, service) {
-        (Some(edge), _) => Some(edge.snapshot.start_id.clone()),
-        (None, Service::Started(process)) => Some(process.start_id().to_owned()),
-        (None, Service::Running(_)) => None,
+fn start_id(sight: &Sight<Edge>, service: Service<'_>) -> Option<String> {
+    match (sight, service) {
+        (Sight::Seen(edge), _) => Some(edge.snapshot.start_id.clone()),
+        (_, Service::Started(process)) => Some(process.start_id().to_owned()),
+        (_, Service::Running(_)) => None,
     }
 }
 
@@ -187,10 +187,19 @@ fn assemble(
 
 /// The monitor's difference, and what to tell when there is none to be had.
 fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
-    let (Some(before), after) = (&surroundings.before, &surroundings.after) else {
-        return (None, Vec::new());
+    let before = match &surroundings.before {
+        Sight::Seen(before) => before,
+        Sight::Refused(reason) => {
+            let warning = format!("blocked time is not measured: {reason}");
+            return (None, vec![warning]);
+        }
+        Sight::Nothing => return (None, Vec::new()),
     };
-    let warning = match after.as_ref().map(|after| difference(before, after, plan)) {
+    let after = match &surroundings.after {
+        Sight::Seen(after) => Some(difference(before, after, plan)),
+        Sight::Refused(_) | Sight::Nothing => None,
+    };
+    let warning = match after {
         Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),
         Some(Difference::Restarted) => {
             "the service restarted during the block: see its log; the loop monitor's \

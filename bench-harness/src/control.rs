@@ -6,6 +6,9 @@
 use std::io;
 use std::time::Duration;
 
+/// More than any snapshot holds; a service that answers for ever must not fill our memory.
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// A small blocking HTTP client.
 #[derive(Debug)]
 pub struct Control {
@@ -18,7 +21,7 @@ pub struct Control {
 pub struct Reply {
     /// HTTP status.
     pub status: u16,
-    /// The whole body.
+    /// The whole body, up to 16 MiB.
     pub body: Vec<u8>,
 }
 
@@ -63,23 +66,36 @@ impl Control {
     /// # Errors
     /// If there is no complete answer in time.
     pub fn get(&self, url: &str) -> Result<Reply, ControlError> {
+        let no_answer = |reason| ControlError::NoAnswer {
+            url: url.to_owned(),
+            reason,
+        };
         let work = async {
-            let response = self.client.get(url).send().await?;
+            let mut response = self.client.get(url).send().await?;
             let status = response.status().as_u16();
-            let body = response.bytes().await?.to_vec();
-            Ok(Reply { status, body })
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await? {
+                if body.len() + chunk.len() > BODY_BYTES_MAX {
+                    return Ok(None);
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(Reply { status, body }))
         };
         // On a thread of its own, so that it may be called from anywhere.
-        let reply: Result<Reply, reqwest::Error> = std::thread::scope(|threads| {
+        let reply: Result<Option<Reply>, reqwest::Error> = std::thread::scope(|threads| {
             threads
                 .spawn(|| self.runtime.block_on(work))
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        reply.map_err(|error| ControlError::NoAnswer {
-            url: url.to_owned(),
-            reason: all_causes(&error),
-        })
+        match reply {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(no_answer(format!(
+                "the answer is longer than {BODY_BYTES_MAX} bytes"
+            ))),
+            Err(error) => Err(no_answer(all_causes(&error))),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use unstall_loop_monitor::wire::{self, SNAPSHOT_PATH, Snapshot};
+use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
 use unstall_scenarios::plan::{Part, Plan};
@@ -56,6 +56,17 @@ pub struct Edge {
     pub start_ids: BTreeSet<String>,
 }
 
+/// What there is at the monitor's path of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sight<T> {
+    /// A monitor.
+    Seen(T),
+    /// A monitor that doesn't answer us, with its reason.
+    Refused(String),
+    /// No monitor.
+    Nothing,
+}
+
 /// What came of two edges.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Difference {
@@ -79,19 +90,20 @@ impl MonitorClient {
         })
     }
 
-    /// Reads the monitor; `None` if the service has none.
+    /// Reads the monitor, if the service has one.
     ///
     /// # Errors
     /// If there is one that can't be understood.
-    pub fn read(&self) -> Result<Option<Snapshot>, MonitorError> {
+    pub fn read(&self) -> Result<Sight<Snapshot>, MonitorError> {
         // Whatever keeps a service from answering here is seen by the load as well.
         let Ok(reply) = self.control.get(&self.url) else {
-            return Ok(None);
+            return Ok(Sight::Nothing);
         };
-        if reply.status != 200 {
-            return Ok(None);
+        match reply.status {
+            200 => Ok(parse(&self.url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen)),
+            403 => Ok(refusal(&reply.body).map_or(Sight::Nothing, Sight::Refused)),
+            _ => Ok(Sight::Nothing),
         }
-        parse(&self.url, &reply.body)
     }
 
     /// Reads the monitor `looks` times; each look is a connection of its own, so that
@@ -99,21 +111,32 @@ impl MonitorClient {
     ///
     /// # Errors
     /// As [`MonitorClient::read`].
-    pub fn edge(&self, looks: u32) -> Result<Option<Edge>, MonitorError> {
+    pub fn edge(&self, looks: u32) -> Result<Sight<Edge>, MonitorError> {
         let mut start_ids = BTreeSet::new();
         let mut last = None;
         for _ in 0..looks {
-            let Some(snapshot) = self.read()? else {
-                return Ok(None);
+            let snapshot = match self.read()? {
+                Sight::Seen(snapshot) => snapshot,
+                Sight::Refused(reason) => return Ok(Sight::Refused(reason)),
+                Sight::Nothing => return Ok(Sight::Nothing),
             };
             start_ids.insert(snapshot.start_id.clone());
             last = Some(snapshot);
         }
-        Ok(last.map(|snapshot| Edge {
-            snapshot,
-            start_ids,
+        Ok(last.map_or(Sight::Nothing, |snapshot| {
+            Sight::Seen(Edge {
+                snapshot,
+                start_ids,
+            })
         }))
     }
+}
+
+/// The monitor's own words, if a 403 is the monitor's: the rest of the first line.
+fn refusal(body: &[u8]) -> Option<String> {
+    let words = body.strip_prefix(REFUSAL_PREFIX.as_bytes())?;
+    let words = String::from_utf8_lossy(words);
+    Some(words.lines().next().unwrap_or_default().to_owned())
 }
 
 fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
@@ -203,7 +226,7 @@ fn endpoint_delta(old: &wire::Endpoint, new: &wire::Endpoint) -> MonitorEndpoint
             new.blocked.ns_max
         } else {
             // The record was set before this block; it and the block's sum bound what was in it.
-            new.blocked.ns_max.min(slept_ns + fault_ns)
+            new.blocked.ns_max.min(slept_ns.saturating_add(fault_ns))
         }),
     }
 }
@@ -248,15 +271,14 @@ fn lag_delta(
         } else {
             3_u64 << (bucket - 1).min(61)
         };
-        for _ in 0..count {
-            lag.record_us(middle_us);
-        }
+        // At once: the count is the service's word, and may be any number.
+        lag.record_us_times(middle_us, count);
     }
     Some(lag)
 }
 
 fn blocked_ns(blocked: &wire::Blocked) -> u64 {
-    blocked.slept_ns + blocked.fault_ns
+    blocked.slept_ns.saturating_add(blocked.fault_ns)
 }
 
 /// Nanoseconds to the nearest microsecond.
@@ -396,6 +418,35 @@ mod tests {
         );
         assert_eq!(delta.blocked_us.slept, 300);
         assert_eq!(delta.blocked_us_max, 300, "bounded by the sum");
+    }
+
+    #[test]
+    fn absurd_counters_take_no_time_and_do_not_overflow() {
+        let absurd = wire::Histogram {
+            log2_us: vec![u64::MAX; 64],
+        };
+        let lag = lag_delta(None, Some(&absurd)).expect("there is one");
+        assert_eq!(lag.count(), u64::MAX);
+        let old = wire::Endpoint::default();
+        let new = wire::Endpoint {
+            hold: absurd,
+            blocked: wire::Blocked {
+                slept_ns: u64::MAX,
+                fault_ns: u64::MAX,
+                ..wire::Blocked::default()
+            },
+            ..wire::Endpoint::default()
+        };
+        assert_eq!(endpoint_delta(&old, &new).blocked_us.slept, us(u64::MAX));
+        assert_eq!(blocked_ns(&new.blocked), u64::MAX);
+    }
+
+    #[test]
+    fn a_refusal_of_the_monitor_is_told_from_any_other() {
+        let ours = refusal(format!("{REFUSAL_PREFIX}ask nicely\n").as_bytes());
+        assert_eq!(ours.as_deref(), Some("ask nicely"));
+        assert_eq!(refusal(b"<h1>Forbidden</h1>"), None);
+        assert_eq!(refusal(b""), None);
     }
 
     #[test]

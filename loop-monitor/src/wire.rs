@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
 pub const METRICS_PATH: &str = "/__unstall/metrics";
+/// How the text of a 403 begins that comes from the monitor, so that a reader can tell it from
+/// a service that lets nobody in; what to do follows.
+pub const REFUSAL_PREFIX: &str = "unstall: ";
 /// The schema name of [`Snapshot`].
 pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.

@@ -5,7 +5,7 @@ mod monitored_server;
 use axum::Router;
 use axum::routing::get;
 use monitored_server::{Loops, MonitoredServer, body, send};
-use unstall_loop_monitor::wire::{METRICS_PATH, SNAPSHOT_PATH, Snapshot};
+use unstall_loop_monitor::wire::{METRICS_PATH, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
 use unstall_loop_monitor::{Monitor, UNMATCHED_ENDPOINT};
 
 fn server(monitor: Monitor) -> MonitoredServer {
@@ -62,6 +62,8 @@ fn a_proxy_needs_the_token() {
             let answer = ask(&server, path, headers);
             let expected = format!("HTTP/1.1 {status}");
             assert!(answer.starts_with(&expected), "{headers:?}: {answer}");
+            let is_refusal = body(&answer).starts_with(REFUSAL_PREFIX);
+            assert_eq!(is_refusal, status == "403", "{answer}");
         }
     }
 }

@@ -48,11 +48,16 @@ impl LatencyHistogram {
     /// Records one value in microseconds. Any value is accepted; those beyond
     /// 2⁶³ µs (292 000 years) count as 2⁶³ − 1.
     pub fn record_us(&mut self, latency_us: u64) {
+        self.record_us_times(latency_us, 1);
+    }
+
+    /// Records the same value `count` times, in the time that one takes.
+    pub fn record_us_times(&mut self, latency_us: u64, count: u64) {
         if let Storage::Used { bins, .. } = &self.0 {
             self.0 = Storage::Recording(Box::new(counters(bins)));
         }
         if let Storage::Recording(histogram) = &mut self.0 {
-            add(histogram, latency_us, 1);
+            add(histogram, latency_us, count);
         }
     }
 
@@ -302,6 +307,15 @@ mod tests {
         full.record_us(5);
         assert_eq!(full.count(), u64::MAX);
         assert_eq!(full.quantile_us(0.5), Some(3));
+        let mut many = LatencyHistogram::new();
+        many.record_us_times(3, u64::MAX);
+        many.record_us_times(5, 2);
+        assert_eq!((many.count(), many.max_us()), (u64::MAX, Some(5)));
+        assert!({
+            let mut none = LatencyHistogram::new();
+            none.record_us_times(3, 0);
+            none.is_empty()
+        });
     }
 
     proptest! {

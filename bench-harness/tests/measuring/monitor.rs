@@ -49,8 +49,13 @@ fn serve(
             } else {
                 Some("{}".to_owned())
             };
-            let (status, body) =
-                next.map_or(("404 Not Found", String::new()), |body| ("200 OK", body));
+            let (status, body) = match next {
+                Some(refusal) if refusal.starts_with(wire::REFUSAL_PREFIX) => {
+                    ("403 Forbidden", refusal)
+                }
+                Some(body) => ("200 OK", body),
+                None => ("404 Not Found", String::new()),
+            };
             let length = body.len();
             write!(
                 writer,
@@ -106,12 +111,16 @@ fn snapshot(start_id: &str, requests: u64) -> String {
 
 /// A block on a server that plays back one snapshot per `(start id, requests)`.
 fn measured(snapshots: &[(&str, u64)]) -> MeasuredBlock {
-    let target = playback(
+    measured_of(
         snapshots
             .iter()
             .map(|(id, requests)| snapshot(id, *requests))
             .collect(),
-    );
+    )
+}
+
+fn measured_of(answers: Vec<String>) -> MeasuredBlock {
+    let target = playback(answers);
     let place = BlockPlace {
         arm: "before".to_owned(),
         pair: 0,
@@ -169,6 +178,18 @@ fn several_workers_behind_one_port_are_told() {
         "{:?}",
         measured.warnings
     );
+}
+
+#[test]
+fn a_monitor_that_refuses_is_told_in_its_own_words() {
+    let refusal = format!("{}serve it with connect info\n", wire::REFUSAL_PREFIX);
+    let measured = measured_of(vec![refusal]);
+    assert_eq!(measured.block.monitor, None);
+    assert_eq!(
+        measured.warnings,
+        ["blocked time is not measured: serve it with connect info"]
+    );
+    assert!(measured.block.validity.ok, "the load itself is good");
 }
 
 #[test]
