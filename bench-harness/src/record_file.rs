@@ -146,6 +146,27 @@ pub(crate) fn check_writable(folder: &Path) -> anyhow::Result<()> {
     fs::remove_file(&probe).with_context(|| format!("{} can't be removed", probe.display()))
 }
 
+/// Refuses an output that would replace one of the command's own inputs.
+pub(crate) fn refuse_to_replace<'p>(
+    option: &str,
+    out: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> anyhow::Result<()> {
+    // A path that does not exist yet can't be one of them.
+    let Ok(target) = out.canonicalize() else {
+        return Ok(());
+    };
+    for input in inputs {
+        if input.canonicalize().is_ok_and(|input| input == target) {
+            bail!(
+                "{option} {} would replace what is read; name another file",
+                out.display()
+            );
+        }
+    }
+    Ok(())
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

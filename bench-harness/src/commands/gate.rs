@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use unstall_reports::{annotations, junit, markdown};
 use unstall_results::policy::Policy;
 
@@ -12,11 +12,13 @@ use crate::arguments::GateArguments;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
+use crate::record_file;
 
 /// Where GitHub shows Markdown beside a job.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
+    refuse_to_lose_a_file(arguments)?;
     let policy = match &arguments.policy {
         Some(path) => read_policy(path)?,
         None => Policy::default(),
@@ -46,6 +48,24 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
         }
     }
     Ok(outcome)
+}
+
+/// Before anything is written: one output is neither an input nor the other output.
+fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
+    let outputs = [
+        ("--junit", &arguments.junit),
+        ("--markdown", &arguments.markdown),
+    ];
+    for (option, path) in outputs {
+        if let Some(path) = path {
+            let inputs = arguments.records.iter().chain(&arguments.policy);
+            record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
+        }
+    }
+    if arguments.junit.is_some() && arguments.junit == arguments.markdown {
+        bail!("--junit and --markdown name the same file; name two");
+    }
+    Ok(())
 }
 
 fn read_policy(path: &Path) -> anyhow::Result<Policy> {

@@ -1,9 +1,9 @@
 //! `unstall report`: records as one HTML file.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use unstall_reports::html;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
@@ -12,9 +12,11 @@ use crate::arguments::ReportArguments;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
+use crate::record_file;
 
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
-    refuse_to_replace_input(arguments)?;
+    let inputs = arguments.records.iter().map(PathBuf::as_path);
+    record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
     let judgement = judge(judgement::read(&arguments.records)?)?;
     let names: Vec<String> = arguments
         .records
@@ -79,20 +81,4 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
         judgement.add(record, &policy)?;
     }
     Ok(judgement)
-}
-
-fn refuse_to_replace_input(arguments: &ReportArguments) -> anyhow::Result<()> {
-    // A path that does not exist yet can't be one of the records.
-    let Ok(out) = arguments.out.canonicalize() else {
-        return Ok(());
-    };
-    for record in &arguments.records {
-        if record.canonicalize().is_ok_and(|record| record == out) {
-            bail!(
-                "-o {} is one of the records; name another file",
-                arguments.out.display()
-            );
-        }
-    }
-    Ok(())
 }

@@ -89,6 +89,30 @@ fn the_gate_writes_what_pipelines_read() {
 }
 
 #[test]
+fn the_gate_never_writes_over_what_it_reads_or_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = record(1, 10, 400, &[endpoint(0.4)]);
+    write(folder.path(), "better.json", &kept);
+    std::fs::write(folder.path().join("p.toml"), "alpha = 0.05\n").expect("written");
+    for (option, out) in [
+        ("--junit", "./better.json"),
+        ("--markdown", "better.json"),
+        ("--markdown", "p.toml"),
+    ] {
+        let arguments = ["gate", "better.json", "--policy", "p.toml", option, out];
+        call(folder.path(), arguments)
+            .assert_code(2)
+            .assert_stderr(&[option, out, "would replace what is read"]);
+    }
+    let both = ["gate", "better.json", "--junit", "x", "--markdown", "x"];
+    call(folder.path(), both)
+        .assert_code(2)
+        .assert_stderr(&["same file"]);
+    assert!(!folder.path().join("x").exists());
+    store::read(&folder.path().join("better.json")).expect("still a record");
+}
+
+#[test]
 fn a_policy_is_read_with_its_mistakes_named() {
     let folder = tempfile::tempdir().expect("a folder");
     write(
@@ -148,7 +172,8 @@ fn a_report_is_one_file_and_never_replaces_a_record() {
         folder.path(),
         ["report", "better.json", "-o", "./better.json"],
     );
-    same.assert_code(2).assert_stderr(&["one of the records"]);
+    same.assert_code(2)
+        .assert_stderr(&["better.json would replace what is read"]);
     let nowhere = call(
         folder.path(),
         ["report", "better.json", "-o", "no/such/r.html"],
