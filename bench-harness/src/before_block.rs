@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use unstall_bench_harness::engine::Stop;
+use unstall_testbed::{Guard, GuardedCommand, StopSignal};
 
 use crate::session::Turn;
 
@@ -22,11 +23,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(crate) struct BeforeBlock<'a> {
     line: &'a str,
     stop: &'a Stop,
+    /// Ends a command that still runs when this process is killed.
+    guard: Guard,
 }
 
 impl<'a> BeforeBlock<'a> {
-    pub(crate) fn new(line: &'a str, stop: &'a Stop) -> Self {
-        Self { line, stop }
+    /// # Errors
+    /// When the guard can't be started.
+    pub(crate) fn new(line: &'a str, stop: &'a Stop) -> anyhow::Result<Self> {
+        let guard = Guard::new().context("the guard of --before-block could not be started")?;
+        Ok(Self { line, stop, guard })
     }
 
     /// Runs it in a shell, in a process group of its own, and waits for it.
@@ -39,23 +45,29 @@ impl<'a> BeforeBlock<'a> {
             .as_fd()
             .try_clone_to_owned()
             .context("stderr can't be handed to --before-block")?;
-        let mut child = Command::new("sh")
+        let mut guarded = GuardedCommand::new(Path::new("sh"));
+        guarded
+            .command()
             .args(["-c", self.line])
             .env("UNSTALL_ARM", turn.arm)
             .env("UNSTALL_PAIR", turn.pair.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(stderr))
-            .process_group(0)
-            .spawn()
+            .stdout(Stdio::from(stderr));
+        let mut child = self
+            .guard
+            .spawn(guarded, StopSignal::Term)
             .context("--before-block needs `sh`, which could not be started")?;
         let status = self.wait(&mut child)?;
+        // What it has left running in the background is meant to stay.
+        self.guard
+            .release(child.id())
+            .context("the guard of --before-block is gone")?;
         if !status.success() {
             bail!(
-                "--before-block `{}` ended with {status} before pair {}, {}; \
-                 mend the command, which gets UNSTALL_ARM and UNSTALL_PAIR",
+                "--before-block `{}` ended with {status} (UNSTALL_ARM={} UNSTALL_PAIR={}); \
+                 mend the command",
                 self.line,
-                turn.pair,
-                turn.arm
+                turn.arm,
+                turn.pair
             );
         }
         Ok(())

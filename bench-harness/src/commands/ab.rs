@@ -106,12 +106,16 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .map(|plan| open(&arguments, &before, &after, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     let stop = interrupt::listen()?;
-    let before_block = arguments.before_block.as_deref();
+    let before_block = arguments
+        .before_block
+        .as_deref()
+        .map(|line| BeforeBlock::new(line, &stop))
+        .transpose()?;
     let mut versions = Versions {
         before,
         after,
         ready: arguments.ready,
-        before_block: before_block.map(|line| BeforeBlock::new(line, &stop)),
+        before_block,
     };
     let mut judgement = Judgement::default();
     for session in sessions {
