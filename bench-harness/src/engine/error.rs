@@ -37,6 +37,9 @@ pub enum EngineError {
         if .0.answer.is_empty() { "" } else { "; it answered: " }, .0.answer
     )]
     Setup(SetupFailure),
+    /// A stop was requested during the setup requests of the run.
+    #[error("stopped during setup, as requested")]
+    Stopped,
     /// A thread or runtime could not be started.
     #[error(
         "the load generator could not start: {0}; check the limits of processes and descriptors (ulimit -u -n)"

@@ -93,7 +93,7 @@ impl WarmBlock {
         let requests = spec.requests(plan.requests.len());
         progress.begin(requests.unwrap_or(0));
         let target = Arc::new(target.clone());
-        let run_values = set_up_run(plan, &target, spec)?;
+        let run_values = set_up_run(plan, &target, spec, stop)?;
         let (events_sender, events) = mpsc::channel();
         let mut block = Self {
             plan: Arc::clone(plan),
@@ -254,6 +254,7 @@ fn set_up_run(
     plan: &Arc<Plan>,
     target: &Arc<Target>,
     spec: &BlockSpec,
+    stop: &Stop,
 ) -> Result<Values, EngineError> {
     if !plan.setup.iter().any(|setup| setup.per == Per::Run) {
         return Ok(Values::new());
@@ -263,9 +264,12 @@ fn set_up_run(
         runtime.block_on(async {
             let mut client = Client::new(Arc::clone(target), connection::WriteStamp::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.level, spec.seed);
-            user::run_setup(plan, target, Per::Run, &mut client, &mut scope)
-                .await
-                .map_err(EngineError::Setup)?;
+            let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
+            tokio::select! {
+                done = setup => done.map_err(EngineError::Setup)?,
+                // Nothing is measured yet, so there is no answer to wait for.
+                () = stop.reached(Urgency::WindDown) => return Err(EngineError::Stopped),
+            }
             Ok(scope.prepared().clone())
         })
     };

@@ -348,7 +348,8 @@ pub(super) async fn run_setup(
         let performed = perform(&mut prepared, client, scope, Instant::now()).await;
         if let Err(failure) = performed.accepted {
             let answer = performed.answer.map_or_else(String::new, |answer| {
-                scope.redact(&excerpt(&answer.body)).into_owned()
+                // Redacted before it is cut: half a secret would slip through.
+                excerpt(&scope.redact(&String::from_utf8_lossy(&answer.body)))
             });
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
@@ -361,10 +362,9 @@ pub(super) async fn run_setup(
 }
 
 /// The beginning of an answer, for people.
-fn excerpt(body: &[u8]) -> String {
+fn excerpt(body: &str) -> String {
     const CHARS_MAX: usize = 500;
-    String::from_utf8_lossy(body)
-        .chars()
-        .take(CHARS_MAX)
-        .collect()
+    // What would steer a terminal instead of being read becomes a blank.
+    let readable = |letter: char| if letter.is_control() { ' ' } else { letter };
+    body.chars().take(CHARS_MAX).map(readable).collect()
 }

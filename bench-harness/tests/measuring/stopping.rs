@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, Ended, Phase, Progress, Stop, run_block,
+    Amount, BlockMeasurement, BlockSpec, Ended, EngineError, Phase, Progress, Stop, run_block,
 };
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use crate::support::{cold, get, run, target};
+use crate::support::{cold, get, plan, run, target};
 
 /// Runs a block and calls `stop` as soon as the server has seen `requests`.
 fn stopped(path: &str, spec: &BlockSpec, requests: u64, stops: u32) -> BlockMeasurement {
@@ -77,6 +77,26 @@ fn a_stop_during_warm_up_measures_nothing_and_ends() {
     let block = stopped("/ok", &spec, 20, 1);
     assert_eq!(block.ended, Ended::Stopped);
     assert_eq!(block.offered, 0);
+}
+
+#[test]
+fn a_stop_during_setup_waits_for_no_answer() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let setup = "[[setup]]\nmethod = \"GET\"\npath = \"/hang\"\ntimeout = \"1h\"\n";
+    let plan = plan(&[("it", "GET", "/ok")], setup);
+    let stop = Stop::new();
+    let error = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while server.requests() < 1 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stop.request();
+        });
+        let target = target(&server.url());
+        run_block(&plan, &target, &cold(2, 10), &stop, &Arc::default())
+            .expect_err("there is nothing to measure")
+    });
+    assert!(matches!(error, EngineError::Stopped), "{error}");
 }
 
 #[test]
