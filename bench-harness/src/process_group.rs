@@ -115,6 +115,15 @@ pub enum ServiceError {
     Control(#[from] ControlError),
 }
 
+/// What it took to end a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// TERM, or it had ended by itself.
+    OnTerm,
+    /// KILL: it was still there when its time was over.
+    Killed,
+}
+
 /// A running service in a process group of its own.
 #[derive(Debug)]
 pub struct ServiceProcess {
@@ -218,23 +227,29 @@ impl ServiceProcess {
     ///
     /// # Errors
     /// If the kernel refuses a signal.
-    pub fn stop(mut self) -> io::Result<()> {
+    pub fn stop(mut self) -> io::Result<Ending> {
         self.end(ENDED_WITHIN)
     }
 
-    fn end(&mut self, within: Duration) -> io::Result<()> {
+    fn end(&mut self, within: Duration) -> io::Result<Ending> {
         if self.ended {
-            return Ok(());
+            return Ok(Ending::OnTerm);
         }
         self.ended = true;
         signal(self.process_group, Signal::SIGTERM)?;
         let deadline = Instant::now() + within;
-        while self.is_alive()? && Instant::now() < deadline {
+        let mut ending = Ending::OnTerm;
+        while self.is_alive()? {
+            if Instant::now() >= deadline {
+                ending = Ending::Killed;
+                break;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
         signal(self.process_group, Signal::SIGKILL)?;
         self.child.wait()?;
-        self.guard.release(self.child.id())
+        self.guard.release(self.child.id())?;
+        Ok(ending)
     }
 
     /// True while the leader or any of its descendants in the group lives.

@@ -106,9 +106,15 @@ impl ProgressView {
             .iter()
             .map(|warning| format!("{arm}: {warning}"));
         for line in examples.chain(warnings) {
-            if self.told.insert(line.clone()) {
-                self.say(&line);
-            }
+            self.tell_once(line);
+        }
+    }
+
+    /// Says a line unless this session has said it already.
+    pub(crate) fn tell_once(&mut self, line: String) {
+        if !self.told.contains(&line) {
+            self.say(&line);
+            self.told.insert(line);
         }
     }
 

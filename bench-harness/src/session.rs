@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use unstall_bench_harness::block::{self, BlockPlace, Service};
 use unstall_bench_harness::engine::{Amount, BlockSpec, Stop, Target, Warmup};
-use unstall_bench_harness::process_group::{ServiceCommand, ServiceProcess};
+use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::record::{Block, RunRecord};
 use unstall_scenarios::plan::Plan;
@@ -217,7 +217,15 @@ impl Session {
                 command.stop = Some(stop.clone());
                 let process = ServiceProcess::start(&command, &self.guard)?;
                 let measured = measure(Service::Started(&process), view);
-                process.stop().context("the service could not be ended")?;
+                let ending = process.stop().context("the service could not be ended")?;
+                if ending == Ending::Killed {
+                    view.tell_once(format!(
+                        "{}: the service was still running {} s after TERM and was killed; \
+                         this delays every block, so let it end on TERM",
+                        turn.arm,
+                        ENDED_WITHIN.as_secs()
+                    ));
+                }
                 measured?
             }
         };
