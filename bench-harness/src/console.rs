@@ -96,10 +96,11 @@ impl Console {
 fn describe(error: &anyhow::Error) -> String {
     let mut text = format!("error: {error}");
     for cause in error.chain().skip(1) {
-        text.push_str(&format!(
-            "\n  because: {}",
-            cause.to_string().replace('\n', "\n  ")
-        ));
+        let cause = cause.to_string().replace('\n', "\n  ");
+        // Some messages say their cause themselves.
+        if !text.contains(&cause) {
+            text.push_str(&format!("\n  because: {cause}"));
+        }
     }
     text
 }

@@ -148,12 +148,7 @@ impl Judgement {
         comparison.map_or_else(
             || "Not judged.".to_owned(),
             |comparison| {
-                let verdict = match comparison.verdict {
-                    Verdict::Pass => "pass",
-                    Verdict::Inconclusive => "inconclusive",
-                    Verdict::Regression => "regression",
-                    Verdict::Invalid => "invalid",
-                };
+                let verdict = name(comparison.verdict);
                 format!("{}: {verdict}. {}", comparison.label, comparison.headline)
             },
         )
@@ -186,6 +181,10 @@ impl Judgement {
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));
         }
+        if let Some(verdict) = self.unjudged.filter(|of| self.verdict() == Some(*of)) {
+            // No table above says so, and the exit code does.
+            text.push_str(&format!("Overall: {}\n", name(verdict)));
+        }
         let comparisons = self
             .entries
             .iter()
@@ -205,6 +204,15 @@ impl Judgement {
                 ..Content::default()
             },
         }
+    }
+}
+
+fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::Regression => "regression",
+        Verdict::Invalid => "invalid",
     }
 }
 
