@@ -44,15 +44,23 @@ impl PrivateServers {
         };
         let redis = proxy(testbed.redis_address())?;
         let postgres = proxy(testbed.postgres_address())?;
-        let template = format!("unstall_template_{}", std::process::id());
-        testbed.create_template(&template, |url| {
-            fill(reference, &["migrate", "--database-url", url])
-                .and_then(|()| fill(reference, &["seed", "--database-url", url]))
-                .map_err(Into::into)
-        })?;
         let measured = redis
             .measure()
             .context("the round trip could not be measured")?;
+        let template = format!("unstall_template_{}", std::process::id());
+        let filled = testbed.create_template(&template, |url| {
+            fill(reference, &["migrate", "--database-url", url])
+                .and_then(|()| fill(reference, &["seed", "--database-url", url]))
+                .map_err(Into::into)
+        });
+        if let Err(error) = filled {
+            if !testbed.postgres_is_private() {
+                // Half a template helps nobody. A server that can't be asked for this either
+                // is what `error` tells.
+                let _ = testbed.drop_database(&template);
+            }
+            return Err(error.into());
+        }
         console.note(format!(
             "Servers are up after {:.1} s: {}, {}; round trip to them {:.2} ms (stated {:.2} ms)",
             begun.elapsed().as_secs_f64(),
@@ -61,6 +69,13 @@ impl PrivateServers {
             ms(measured.p50),
             ms(measured.stated),
         ));
+        if !testbed.redis_is_private() {
+            console.note(
+                "Your own Redis is never emptied: the seed writes its keys there before every \
+                 block (workspace_tunnel:00000000000000a1, repo_branches:octo/hello, …), and they \
+                 stay. Unset REDIS_URL to use a private one",
+            );
+        }
         Ok(Self {
             redis,
             postgres,
