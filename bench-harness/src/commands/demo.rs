@@ -138,9 +138,10 @@ fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<
 fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: Step) -> anyhow::Result<Replay> {
     let [scenario] = step.scenarios.as_slice() else {
         bail!(
-            "step {} has {} scenarios; the demo replays steps with one",
+            "step {} has {} scenarios, and the demo takes steps with one; it replays {}",
             step.id,
-            step.scenarios.len()
+            step.scenarios.len(),
+            replayable(plan).join(", ")
         );
     };
     let Some(before) = plan.predecessor_command(&step.id) else {
