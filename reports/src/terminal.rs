@@ -123,7 +123,10 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
     for warning in &comparison.validity.warnings {
         page.wrapped("  ! ", warning);
     }
-    for reason in comparison.reasons.iter().take(3) {
+    // The reasons of an invalid measurement are its faults, which stand above.
+    let faults = &comparison.validity.faults;
+    let reasons = comparison.reasons.iter();
+    for reason in reasons.filter(|reason| !faults.contains(reason)).take(3) {
         page.wrapped("  - ", reason);
     }
     page.blank();
