@@ -181,7 +181,10 @@ fn open(
         several: false,
         force: false,
     };
-    let file = RecordFile::choose(placement, &replay.scenario.name, &id)?;
+    let file = RecordFile::choose(placement, &replay.scenario.name, &id).with_context(|| {
+        let folder = arguments.out.display();
+        format!("another demo seems to be writing to {folder}; give each an --out of its own")
+    })?;
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
