@@ -15,7 +15,7 @@ use unstall_testbed::{Guard, GuardedCommand, StopSignal};
 
 use crate::command_line::{CommandLine, CommandLineError};
 use crate::control::{Control, ControlError};
-use crate::engine::{Stop, Target};
+use crate::engine::{Stop, Target, Urgency};
 use crate::process_sample::{self, GroupSampler};
 
 /// How long a service gets to be ready.
@@ -38,7 +38,8 @@ pub struct ServiceCommand {
     pub ready_within: Duration,
     /// Added to this process' environment.
     pub environment: Vec<(String, String)>,
-    /// Ends the waiting for readiness when it is requested.
+    /// Ends the waiting for readiness when it is requested, and that for the end after TERM when
+    /// it is urgent.
     pub stop: Option<Stop>,
 }
 
@@ -118,7 +119,7 @@ pub enum ServiceError {
 /// What it took to end a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// TERM, or it had ended by itself.
+    /// TERM, or it had ended by itself, or an urgent stop left no time to see.
     OnTerm,
     /// KILL: it was still there when its time was over.
     Killed,
@@ -133,6 +134,8 @@ pub struct ServiceProcess {
     start_id: String,
     output: Tail,
     guard: Arc<Guard>,
+    /// Cuts the wait for its end short when everything is to end at once.
+    stop: Option<Stop>,
     ended: bool,
 }
 
@@ -186,6 +189,7 @@ impl ServiceProcess {
             target: Target::loopback(port),
             output,
             guard: Arc::clone(guard),
+            stop: service.stop.clone(),
             ended: false,
         };
         process.await_ready(service)?;
@@ -242,6 +246,10 @@ impl ServiceProcess {
         while self.is_alive()? {
             if Instant::now() >= deadline {
                 ending = Ending::Killed;
+                break;
+            }
+            let urgency = self.stop.as_ref().map(Stop::urgency);
+            if urgency == Some(Urgency::AtOnce) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unstall_bench_harness::block::{BlockPlace, Service, measure};
 use unstall_bench_harness::engine::{BlockSpec, Ended, Progress, Stop};
-use unstall_bench_harness::process_group::{ServiceCommand, ServiceError, ServiceProcess};
+use unstall_bench_harness::process_group::{Ending, ServiceCommand, ServiceError, ServiceProcess};
 use unstall_bench_harness::process_sample::GroupSample;
 use unstall_testbed::Guard;
 
@@ -102,6 +102,30 @@ fn children_end_with_their_service() {
         GroupSample::take(group).expect("/proc is there").processes,
         0
     );
+}
+
+#[test]
+fn who_ignores_term_is_killed_and_told_and_an_urgent_stop_does_not_wait_for_it() {
+    for is_urgent in [false, true] {
+        let stop = Stop::new();
+        let mut command = ServiceCommand::new(format!(
+            "sh -c 'trap \"\" TERM; exec {} --port {{port}}'",
+            tiny_service()
+        ));
+        command.stop = Some(stop.clone());
+        let service = ServiceProcess::start(&command, &guard()).expect("ready");
+        let group = group_of(&service);
+        if is_urgent {
+            stop.request();
+            stop.request();
+        }
+        let ending = service.stop().expect("it ends");
+        assert_eq!(ending == Ending::Killed, !is_urgent, "{ending:?}");
+        assert_eq!(
+            GroupSample::take(group).expect("/proc is there").processes,
+            0
+        );
+    }
 }
 
 #[test]
