@@ -175,16 +175,7 @@ fn open(
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
     let id = identity::new_id();
-    let path = arguments.out.join(record_name(&replay.step));
-    let placement = Placement {
-        out: Some(&path),
-        several: false,
-        force: false,
-    };
-    let file = RecordFile::choose(placement, &replay.scenario.name, &id).with_context(|| {
-        let folder = arguments.out.display();
-        format!("another demo seems to be writing to {folder}; give each an --out of its own")
-    })?;
+    let file = choose_file(&arguments.out, &replay, &id)?;
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
@@ -237,6 +228,20 @@ fn open(
         file,
         turns,
         guard: opening::guard()?,
+    })
+}
+
+/// Earlier results were moved aside: what is there now is somebody else's.
+fn choose_file(folder: &Path, replay: &Replay, id: &str) -> anyhow::Result<RecordFile> {
+    let path = folder.join(record_name(&replay.step));
+    let placement = Placement {
+        out: Some(&path),
+        several: false,
+        force: false,
+    };
+    RecordFile::choose(placement, &replay.scenario.name, id).with_context(|| {
+        let folder = folder.display();
+        format!("another demo seems to be writing to {folder}; give each an --out of its own")
     })
 }
 
