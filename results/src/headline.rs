@@ -322,9 +322,13 @@ fn claim(cell: &Cell) -> String {
         return String::new();
     };
     let show = |value: f64| in_words(change, value);
+    let bound = |value: f64| match change.scale {
+        Scale::Ratio => wording::bound_of_ratio(value),
+        Scale::Difference => wording::signed_bound(value, " points"),
+    };
     match cell.outcome {
-        Outcome::Improvement => format!(", at least {}", show(change.upper_bound)),
-        Outcome::Regression => format!(", at least {}", show(change.lower_bound)),
+        Outcome::Improvement => format!(", at least {}", bound(change.upper_bound)),
+        Outcome::Regression => format!(", at least {}", bound(change.lower_bound)),
         _ => format!(", {} to {}", show(change.low), show(change.high)),
     }
 }
