@@ -1,7 +1,7 @@
 //! A migration step's own criteria, judged on the step's own endpoints.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Criterion, Metric, Outcome};
+use crate::comparison::{Cell, Criterion, Metric, Outcome, Scale};
 use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::wording;
@@ -66,7 +66,8 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, Str
     if let Some(cell) = first(&|cell| cell.outcome == Outcome::Regression) {
         return (Some(false), phrase(cell));
     }
-    if let Some(cell) = first(&|cell| is_worse(cell, policy)) {
+    let only = cells.len() == 1;
+    if let Some(cell) = first(&|cell| is_worse(cell, only, policy)) {
         let found = format!(
             "{}: more in the comparison, though too little for a regression",
             phrase(cell)
@@ -112,9 +113,16 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, Str
 }
 
 /// Significantly beyond the margin, also where the floor keeps it from being a regression.
-fn is_worse(cell: &Cell, policy: &Policy) -> bool {
-    let change = cell.change.as_ref();
-    change.is_some_and(|change| change.p_regression <= policy.alpha)
+/// The `only` cell of a criterion is one test, whose own bound needs no adjustment.
+fn is_worse(cell: &Cell, only: bool, policy: &Policy) -> bool {
+    let margin = policy.margin(cell.metric).regression;
+    cell.change.as_ref().is_some_and(|change| {
+        let flat = match change.scale {
+            Scale::Ratio => 1.0 + margin,
+            Scale::Difference => margin,
+        };
+        change.p_regression <= policy.alpha || (only && change.lower_bound > flat)
+    })
 }
 
 /// Failures where there were none.
@@ -197,6 +205,10 @@ mod tests {
         let (met, decision, next) = found(&more, "threads");
         assert_eq!((met, decision), (Some(false), Decision::Undecided));
         assert!(next.contains("threads 2 → 3"), "{next}");
+        // In a quick session beside cells that improve, too.
+        let mut quick = more.clone();
+        quick.blocks.retain(|block| block.pair < 7);
+        assert_eq!(found(&quick, "threads").0, Some(false));
         // Two more are the floor: settled as well, and still no regression.
         change(&mut more, "after", |block| {
             block.process.as_mut().unwrap().threads_max = 4;
