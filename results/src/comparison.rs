@@ -22,11 +22,11 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Passed.
+    /// Passed, and no criterion of the step is unmet.
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid.
+    /// Inconclusive or invalid, or passed with a criterion unmet.
     Undecided,
 }
 

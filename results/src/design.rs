@@ -232,6 +232,15 @@ pub(crate) fn blind_spots(requests: u64, pairs: Option<u32>, alpha: f64) -> Vec<
              a small or irregular one takes more pairs."
         ));
     }
+    // Flipping every pair makes the best cell the worst one, so beside a clear improvement the
+    // smallest adjusted p of another cell is 2 · 2⁻ᴾ.
+    if let Some(pairs) = pairs.filter(|pairs| (needed..pairs_min(alpha / 2.0)).contains(pairs)) {
+        spots.push(format!(
+            "With {pairs} pairs nothing that gets worse is found beside something of its family that \
+             clearly gets better: it takes {}.",
+            pairs_min(alpha / 2.0)
+        ));
+    }
     spots
 }
 
@@ -275,6 +284,9 @@ mod tests {
         insta::assert_snapshot!(quick.blind_spots().join("\n"));
         let full = Design::new(10, vec![20], 0.05, 1, 2_000).unwrap();
         assert_eq!(full.blind_spots(), Vec::<String>::new());
+        let least = Design::new(5, vec![20], 0.05, 1, 2_000).unwrap();
+        let spots = least.blind_spots();
+        assert!(spots[1].contains("it takes 6"), "{spots:?}");
     }
 
     proptest! {
