@@ -10,7 +10,7 @@ use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
     StepIdentity,
 };
-use unstall_scenarios::plan::{Part, Plan, Template};
+use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
@@ -67,18 +67,9 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
     EndpointIdentity {
         name: request.name.clone(),
         method: request.method.clone(),
-        path: written(&request.path),
+        path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
     }
-}
-
-/// A template as its file has it.
-fn written(template: &Template) -> String {
-    let parts = template.parts.iter().map(|part| match part {
-        Part::Literal(text) => text.clone(),
-        Part::Variable(name) => format!("${{{name}}}"),
-    });
-    parts.collect()
 }
 
 /// Opens every scenario before anything is sent, so that a mistake in the last one costs no time.
