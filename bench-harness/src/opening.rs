@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::engine::{Target, Warmup};
 use unstall_bench_harness::machine;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
@@ -13,11 +13,6 @@ use unstall_results::record::{
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
-
-/// Warm-up of MEASURING: at least so many rounds per user …
-pub(crate) const WARMUP_ROUNDS: u32 = 5;
-/// … and at least so long.
-pub(crate) const WARMUP_MS: u64 = 1_000;
 
 /// The head of a record.
 #[derive(Debug)]
@@ -110,9 +105,13 @@ pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
 
 /// Rounds per user and least time of the warm-up; 0 rounds mean none at all.
 pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
+    let usual = Warmup::default();
     match rounds {
         Some(0) => (0, 0),
-        rounds => (rounds.unwrap_or(WARMUP_ROUNDS), WARMUP_MS),
+        rounds => (
+            rounds.unwrap_or(usual.rounds_per_user),
+            u64::try_from(usual.lasting_at_least.as_millis()).unwrap_or(u64::MAX),
+        ),
     }
 }
 
@@ -134,8 +133,8 @@ mod tests {
     #[test]
     fn no_warmup_means_none_at_all() {
         assert_eq!(warmup(Some(0)), (0, 0));
-        assert_eq!(warmup(Some(2)), (2, WARMUP_MS));
-        assert_eq!(warmup(None), (WARMUP_ROUNDS, WARMUP_MS));
+        assert_eq!(warmup(Some(2)), (2, 1_000));
+        assert_eq!(warmup(None), (5, 1_000));
     }
 
     #[test]
