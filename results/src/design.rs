@@ -22,7 +22,7 @@ pub enum ArmName {
 
 impl ArmName {
     /// Its key in [`crate::record::RunRecord::arms`].
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Before => "before",
             Self::After => "after",

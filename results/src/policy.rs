@@ -10,6 +10,12 @@ use serde::Deserialize;
 
 use crate::comparison::{Family, Metric, Scale};
 
+/// A block with a larger share of stolen CPU time is invalid: the machine was not ours.
+pub const STEAL_SHARE_MAX: f64 = 0.05;
+/// A block of the closed model whose generator lag has a larger p99 is invalid: its first
+/// requests did not start together.
+pub const GENERATOR_LAG_P99_US_MAX: u64 = 5_000;
+
 /// How the comparison judges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
@@ -22,10 +28,6 @@ pub struct Policy {
     pub judged: BTreeSet<Metric>,
     /// Values that differ from [`Margin::default_of`].
     pub margins: BTreeMap<Metric, Margin>,
-    /// A block with a larger share of stolen CPU time is invalid.
-    pub steal_share_max: f64,
-    /// A block of the closed model whose generator lag has a larger p99 is invalid.
-    pub generator_lag_p99_us_max: u64,
 }
 
 /// What is a regression and what is harm, for one metric.
@@ -145,8 +147,6 @@ impl Default for Policy {
                 .filter(|metric| metric.family() != Family::Advisory)
                 .collect(),
             margins: BTreeMap::new(),
-            steal_share_max: 0.05,
-            generator_lag_p99_us_max: 5_000,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Amount;
-use unstall_bench_harness::process_group::find_program;
+use unstall_bench_harness::process_group::{REFERENCE, find_program};
 use unstall_reports::markdown;
 use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
@@ -39,8 +39,6 @@ const PAIRS_QUICK: u32 = 7;
 /// Rounds per user and ms: enough to open every connection of the pools, which is most of
 /// what a warm-up does for a service without a compiler at run time.
 const WARMUP_QUICK: (u32, u64) = (2, 500);
-/// The service that is measured, a program of its own.
-const REFERENCE: &str = "unstall-reference";
 /// The report's file name.
 const REPORT: &str = "report.html";
 /// The ledger's file name.
