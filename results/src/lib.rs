@@ -15,7 +15,6 @@ mod hdr_wire;
 mod headline;
 pub mod histogram;
 mod hodges_lehmann;
-mod json_position;
 mod judge;
 pub mod ledger;
 mod measure;
@@ -29,6 +28,7 @@ pub mod store;
 pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
+mod text_position;
 mod unpaired;
 pub mod validate;
 mod wording;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::comparison::{Family, Metric, Scale};
+use crate::text_position::position;
 
 /// A block with a larger share of stolen CPU time is invalid: the machine was not ours.
 pub const STEAL_SHARE_MAX: f64 = 0.05;
@@ -211,12 +212,11 @@ impl Policy {
     /// [`PolicyError`] with the place in the file and what to do.
     pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
         let error_at = |offset: usize, message: String, fix: &str| {
-            let before = &text.as_bytes()[..offset.min(text.len())];
-            let line_start = before.iter().rposition(|byte| *byte == b'\n');
+            let (line, column) = position(text.as_bytes(), offset);
             PolicyError {
                 origin: origin.to_owned(),
-                line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
-                column: before.len() - line_start.map_or(0, |newline| newline + 1) + 1,
+                line,
+                column,
                 message,
                 fix: fix.to_owned(),
             }
