@@ -112,15 +112,8 @@ impl ErrorAdjusted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::histogram_of as of;
     use proptest::prelude::*;
-
-    fn of(values: &[u64]) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        for value in values {
-            histogram.record_us(*value);
-        }
-        histogram
-    }
 
     #[test]
     fn failing_fast_does_not_look_faster() {

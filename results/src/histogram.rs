@@ -219,18 +219,21 @@ pub(crate) fn rank_of(q: f64, n: u64) -> u64 {
     ((exact * (1.0 - 4e-12)).ceil() as u64).clamp(1, n.max(1))
 }
 
+/// For tests: these values, recorded.
+#[cfg(test)]
+pub(crate) fn histogram_of(values: &[u64]) -> LatencyHistogram {
+    let mut histogram = LatencyHistogram::new();
+    for value in values {
+        histogram.record_us(*value);
+    }
+    histogram
+}
+
 #[cfg(test)]
 mod tests {
+    use super::histogram_of as of;
     use super::*;
     use proptest::prelude::*;
-
-    fn of(values: &[u64]) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        for value in values {
-            histogram.record_us(*value);
-        }
-        histogram
-    }
 
     #[test]
     fn quantiles_are_order_statistics() {
