@@ -215,14 +215,14 @@ mod tests {
     fn the_shipped_schema_is_the_generated_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/result.schema.json");
         let generated = schema().expect("a schema");
-        if std::env::var_os("UNSTALL_UPDATE_SCHEMA").is_some() {
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
             std::fs::write(&path, &generated).expect("schema/ can be written");
         }
         let shipped = std::fs::read_to_string(&path).expect("schema/result.schema.json");
         // Not assert_eq: it would print both schemas on one line each.
         assert!(
             shipped == generated,
-            "run this test with UNSTALL_UPDATE_SCHEMA=1 and commit"
+            "run this test with INSTA_UPDATE=always and commit"
         );
     }
 }
