@@ -85,6 +85,13 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
                 plan.name
             );
         }
+        if plan.load.open.is_some() {
+            bail!(
+                "the scenario `{}` asks for an open load, which this version does not drive yet; \
+                 give its [load] `closed = {{ concurrency = [10, 20, 50] }}` instead",
+                plan.name
+            );
+        }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
 }
