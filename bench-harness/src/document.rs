@@ -9,7 +9,6 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_results::comparison::Verdict;
 
-use crate::console::to_stdout;
 use crate::exit::ExitStatus;
 
 pub(crate) mod comparison;
@@ -183,12 +182,12 @@ impl Document {
         document
     }
 
-    /// Prints it on stdout.
-    pub(crate) fn print(&self) -> anyhow::Result<()> {
+    /// As it is printed.
+    pub(crate) fn to_json(&self) -> anyhow::Result<String> {
         let mut text = serde_json::to_string_pretty(self)
             .context("the result could not be written as JSON; this is a fault of unstall")?;
         text.push('\n');
-        to_stdout(&text)
+        Ok(text)
     }
 }
 
