@@ -14,13 +14,18 @@ use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
-/// The head of a record.
+use crate::identity;
+use crate::record_file::{Placement, RecordFile};
+use crate::session::{Session, Turn};
+
+/// What a command decides about a session.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
-    pub(crate) id: String,
+    pub(crate) placement: Placement<'a>,
     pub(crate) label: String,
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) load: Load,
+    pub(crate) turns: Vec<Turn>,
     pub(crate) arms: BTreeMap<String, ArmIdentity>,
     pub(crate) step: Option<StepIdentity>,
     /// Generator, service and stores share this machine's cores.
@@ -28,17 +33,19 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The record before its first block.
-    pub(crate) fn record(self) -> RunRecord {
-        RunRecord {
+    /// The session before its first block.
+    pub(crate) fn session(self) -> anyhow::Result<Session> {
+        let id = identity::new_id();
+        let file = RecordFile::choose(self.placement, &self.plan.name, &id)?;
+        let record = RunRecord {
             schema: record::Schema {
                 name: record::SCHEMA_NAME.to_owned(),
                 major: record::SCHEMA_MAJOR,
                 minor: record::SCHEMA_MINOR,
             },
-            id: self.id,
+            id,
             label: self.label,
-            created_utc: crate::identity::utc_now(),
+            created_utc: identity::utc_now(),
             harness: Harness {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
@@ -54,7 +61,14 @@ impl Opening<'_> {
             arms: self.arms,
             blocks: Vec::new(),
             interrupted: false,
-        }
+        };
+        Ok(Session {
+            plan: self.plan,
+            record,
+            file,
+            turns: self.turns,
+            guard: guard()?,
+        })
     }
 }
 
@@ -105,7 +119,7 @@ pub(crate) fn is_local(target: &Target) -> bool {
 }
 
 /// What ends the services of a session, however this process ends.
-pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
+fn guard() -> anyhow::Result<Arc<Guard>> {
     let guard = Guard::new().context("the guard of started services could not be started")?;
     Ok(Arc::new(guard))
 }

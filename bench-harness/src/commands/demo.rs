@@ -26,7 +26,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::private_servers::PrivateServers;
-use crate::record_file::{self, Placement, RecordFile};
+use crate::record_file::{self, Placement};
 use crate::session::{self, Session};
 use crate::{identity, interrupt};
 
@@ -171,14 +171,7 @@ fn open(
     replay: Replay,
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
-    let id = identity::new_id();
     let path = arguments.out.join(record_name(&replay.step));
-    let placement = Placement {
-        out: Some(&path),
-        several: false,
-        force: false,
-    };
-    let file = RecordFile::choose(placement, &replay.scenario.name, &id)?;
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
@@ -206,15 +199,20 @@ fn open(
         git: None,
     };
     let step = &replay.step;
-    let record = Opening {
-        id,
+    let session = Opening {
+        placement: Placement {
+            out: Some(&path),
+            several: false,
+            force: false,
+        },
         label: if arguments.aa {
             format!("{}, the same version twice", step.id)
         } else {
             format!("{} {}", step.id, step.title)
         },
-        plan: &replay.scenario,
+        plan: replay.scenario,
         load,
+        turns,
         arms: BTreeMap::from([
             (BEFORE.to_owned(), arm(&replay.before)),
             (AFTER.to_owned(), arm(&replay.after)),
@@ -223,15 +221,9 @@ fn open(
         step: (!arguments.aa).then(|| identity(step)),
         colocated: true,
     }
-    .record();
+    .session()?;
     servers.set_versions(replay.before, replay.after);
-    Ok(Session {
-        plan: replay.scenario,
-        record,
-        file,
-        turns,
-        guard: opening::guard()?,
-    })
+    Ok(session)
 }
 
 fn identity(step: &Step) -> StepIdentity {
