@@ -90,7 +90,10 @@ pub fn measure(
     const LOOKS_AFTER: u32 = 2;
     let monitor = MonitorClient::new(service.target())?;
     let warm = WarmBlock::prepare(plan, service.target(), spec, stop, progress)?;
-    let before = monitor.edge(LOOKS_BEFORE)?;
+    let (before, refusal) = match monitor.edge(LOOKS_BEFORE) {
+        Err(refusal @ MonitorError::Refused { .. }) => (None, Some(refusal.to_string())),
+        edge => (edge?, None),
+    };
     let sampler = match service {
         Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
         Service::Running(_) => None,
@@ -101,7 +104,10 @@ pub fn measure(
     let process = sampler
         .map(|sampler| sampler.end().map_err(BlockError::Process))
         .transpose()?;
-    let after = monitor.edge(LOOKS_AFTER)?;
+    let after = match &before {
+        Some(_) => monitor.edge(LOOKS_AFTER)?,
+        None => None,
+    };
     let surroundings = Surroundings {
         process_start_id: start_id(before.as_ref(), service),
         process,
@@ -110,6 +116,7 @@ pub fn measure(
             .and_then(|(after, before)| after.steal_share_since(&before)),
         before,
         after,
+        refusal,
     };
     Ok(assemble(plan, place, spec, measurement, surroundings))
 }
@@ -121,6 +128,8 @@ struct Surroundings {
     steal_share: Option<f64>,
     before: Option<Edge>,
     after: Option<Edge>,
+    /// Why a monitor that is there told nothing.
+    refusal: Option<String>,
 }
 
 /// The monitor's own id where there is one: it is the process that answered.
@@ -183,7 +192,7 @@ fn assemble(
 /// The monitor's difference, and what to tell when there is none to be had.
 fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
     let (Some(before), after) = (&surroundings.before, &surroundings.after) else {
-        return (None, Vec::new());
+        return (None, surroundings.refusal.iter().cloned().collect());
     };
     let warning = match after.as_ref().map(|after| difference(before, after, plan)) {
         Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),

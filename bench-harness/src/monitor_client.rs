@@ -42,6 +42,14 @@ pub enum MonitorError {
         /// Line, column and what is wrong.
         reason: String,
     },
+    /// It does not answer us.
+    #[error("{url} refuses to answer, so this block has no loop counters: {reason}")]
+    Refused {
+        /// Where.
+        url: String,
+        /// What it said, which names the fix.
+        reason: String,
+    },
     /// No client.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -82,14 +90,21 @@ impl MonitorClient {
     /// Reads the monitor; `None` if the service has none.
     ///
     /// # Errors
-    /// If there is one that can't be understood.
+    /// If there is one that can't be understood, or that refuses.
     pub fn read(&self) -> Result<Option<Snapshot>, MonitorError> {
         // Whatever keeps a service from answering here is seen by the load as well.
         let Ok(reply) = self.control.get(&self.url) else {
             return Ok(None);
         };
         if reply.status != 200 {
-            return Ok(None);
+            // Any other refusal is another program's.
+            return match reply.body.strip_prefix(wire::REFUSAL.as_bytes()) {
+                Some(reason) => Err(MonitorError::Refused {
+                    url: self.url.clone(),
+                    reason: String::from_utf8_lossy(reason).trim_end().to_owned(),
+                }),
+                None => Ok(None),
+            };
         }
         parse(&self.url, &reply.body)
     }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 
 use crate::monitor::{Access, Monitor};
+use crate::wire;
 
 /// Added by proxies; a request with one of them comes from elsewhere, whatever its peer.
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
@@ -50,7 +51,10 @@ async fn admit(State(monitor): State<Monitor>, request: Request, next: Next) -> 
         .map(|info| info.0);
     match monitor.inner.access.admits(peer, request.headers()) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => (StatusCode::FORBIDDEN, refusal).into_response(),
+        Err(refusal) => {
+            let text = format!("{}{refusal}", wire::REFUSAL);
+            (StatusCode::FORBIDDEN, text).into_response()
+        }
     }
 }
 

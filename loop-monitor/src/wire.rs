@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
 pub const METRICS_PATH: &str = "/__unstall/metrics";
+/// What the text of a refusal (403) begins with.
+pub const REFUSAL: &str = "unstall: ";
 /// The schema name of [`Snapshot`].
 pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.

@@ -49,8 +49,11 @@ fn serve(
             } else {
                 Some("{}".to_owned())
             };
-            let (status, body) =
-                next.map_or(("404 Not Found", String::new()), |body| ("200 OK", body));
+            let (status, body) = match next {
+                Some(body) if body.starts_with(wire::REFUSAL) => ("403 Forbidden", body),
+                Some(body) => ("200 OK", body),
+                None => ("404 Not Found", String::new()),
+            };
             let length = body.len();
             write!(
                 writer,
@@ -106,12 +109,17 @@ fn snapshot(start_id: &str, requests: u64) -> String {
 
 /// A block on a server that plays back one snapshot per `(start id, requests)`.
 fn measured(snapshots: &[(&str, u64)]) -> MeasuredBlock {
-    let target = playback(
-        snapshots
-            .iter()
+    let texts = snapshots.iter();
+    answered(
+        texts
             .map(|(id, requests)| snapshot(id, *requests))
             .collect(),
-    );
+    )
+}
+
+/// A block on a server that plays back these answers.
+fn answered(texts: Vec<String>) -> MeasuredBlock {
+    let target = playback(texts);
     let place = BlockPlace {
         arm: "before".to_owned(),
         pair: 0,
@@ -176,4 +184,16 @@ fn no_monitor_is_no_fault() {
     let measured = measured(&[]);
     assert_eq!(measured.block.monitor, None);
     assert_eq!(measured.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_monitor_that_refuses_is_told() {
+    let measured = answered(vec![format!("{}serve it so that …\n", wire::REFUSAL)]);
+    assert_eq!(measured.block.monitor, None);
+    assert_eq!(measured.warnings.len(), 1);
+    assert!(
+        measured.warnings[0].ends_with("serve it so that …"),
+        "{:?}",
+        measured.warnings
+    );
 }
