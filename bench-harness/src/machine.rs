@@ -139,10 +139,15 @@ impl CpuTimes {
         })
     }
 
-    /// Share of CPU time that the hypervisor gave to others since `earlier`, 0 to 1.
+    /// Share of CPU time that the hypervisor gave to others since `earlier`, 0 to 1: at
+    /// least this much.
+    ///
+    /// The kernel tells whole ticks of 10 ms, so one of them may have been stolen almost
+    /// entirely before. A short block on two cores has 20 ticks: counting that one would
+    /// make 5 % of nothing, and spoil the block.
     pub fn steal_share_since(&self, earlier: &Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all)?;
-        let stolen = self.stolen.checked_sub(earlier.stolen)?;
+        let stolen = self.stolen.checked_sub(earlier.stolen)?.saturating_sub(1);
         (all > 0).then(|| stolen as f64 / all as f64)
     }
 }
@@ -172,7 +177,12 @@ mod tests {
             CpuTimes::parse(&format!("cpu  100 0 50 800 0 0 0 {steal} 0 0\ncpu0 1"))
                 .expect("a line")
         };
-        assert_eq!(at(50).steal_share_since(&at(0)), Some(1.0));
+        assert_eq!(at(51).steal_share_since(&at(1)), Some(0.98));
+        assert_eq!(
+            at(1).steal_share_since(&at(0)),
+            Some(0.0),
+            "a tick that may have begun before"
+        );
         assert_eq!(at(5).steal_share_since(&at(5)), None, "no time has passed");
         assert_eq!(CpuTimes::parse("intr 1"), None);
     }

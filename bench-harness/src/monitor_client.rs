@@ -198,11 +198,12 @@ pub fn difference(before: &Edge, after: &Edge, plan: &Plan) -> Difference {
 fn endpoint_delta(old: &wire::Endpoint, new: &wire::Endpoint) -> MonitorEndpoint {
     let slept_ns = new.blocked.slept_ns.saturating_sub(old.blocked.slept_ns);
     let fault_ns = new.blocked.fault_ns.saturating_sub(old.blocked.fault_ns);
+    let hold_us_max = hold_max_us(old, new);
     MonitorEndpoint {
         requests: new.requests.saturating_sub(old.requests),
         polls: new.polls.saturating_sub(old.polls),
         hold_us_sum: us(new.hold_ns_sum.saturating_sub(old.hold_ns_sum)),
-        hold_us_max: hold_max_us(old, new),
+        hold_us_max,
         holds_over_100ms: new.holds_over.ms_100.saturating_sub(old.holds_over.ms_100),
         cpu_us: us(new.cpu_ns.saturating_sub(old.cpu_ns)),
         runqueue_us: us(new.runqueue_ns.saturating_sub(old.runqueue_ns)),
@@ -217,8 +218,11 @@ fn endpoint_delta(old: &wire::Endpoint, new: &wire::Endpoint) -> MonitorEndpoint
         blocked_us_max: us(if new.blocked.ns_max > old.blocked.ns_max {
             new.blocked.ns_max
         } else {
-            // The record was set before this block; it and the block's sum bound what was in it.
-            new.blocked.ns_max.min(slept_ns + fault_ns)
+            // The record was set before this block; it, the block's sum and its longest poll
+            // bound what was in it.
+            let bound_ns = slept_ns.saturating_add(fault_ns);
+            let bound_ns = bound_ns.min(hold_us_max.saturating_mul(1_000));
+            new.blocked.ns_max.min(bound_ns)
         }),
     }
 }
@@ -271,7 +275,7 @@ fn lag_delta(
 }
 
 fn blocked_ns(blocked: &wire::Blocked) -> u64 {
-    blocked.slept_ns + blocked.fault_ns
+    blocked.slept_ns.saturating_add(blocked.fault_ns)
 }
 
 /// Nanoseconds to the nearest microsecond.
@@ -397,7 +401,28 @@ mod tests {
             "the bucket 2 to 4 µs grew, no record was set"
         );
         assert_eq!(delta.blocked_us.slept, 300);
+        assert_eq!(delta.blocked_us_max, 4, "no poll was longer");
+        new.hold.log2_us[3] = 2;
+        let delta = endpoint_delta(&old, &new);
+        assert_eq!(delta.blocked_us_max, 16, "nor was this one");
+        new.hold.log2_us.resize(12, 0);
+        new.hold.log2_us[11] = 1;
+        let delta = endpoint_delta(&old, &new);
         assert_eq!(delta.blocked_us_max, 300, "bounded by the sum");
+    }
+
+    #[test]
+    fn counters_at_their_end_do_not_overflow() {
+        let new = wire::Endpoint {
+            blocked: wire::Blocked {
+                slept_ns: u64::MAX,
+                fault_ns: u64::MAX,
+                ..wire::Blocked::default()
+            },
+            ..wire::Endpoint::default()
+        };
+        endpoint_delta(&wire::Endpoint::default(), &new);
+        assert_eq!(blocked_ns(&new.blocked), u64::MAX);
     }
 
     #[test]

@@ -309,7 +309,7 @@ impl Meter {
             *request_hold_ns += hold_ns;
             endpoint.count_poll(thread, hold_ns, *request_hold_ns);
             let (blocked_ns, runqueue_ns) = match start.kind {
-                PollKind::Split(before) => self.end_split(hot, &before, now, endpoint),
+                PollKind::Split(before) => self.end_split(hot, &before, hold, now, endpoint),
                 PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, endpoint),
             };
             PollCost {
@@ -325,6 +325,7 @@ impl Meter {
         &self,
         hot: &Hot,
         before: &Reading,
+        hold: Duration,
         now: Instant,
         endpoint: &EndpointCells,
     ) -> (u64, u64) {
@@ -335,7 +336,11 @@ impl Meter {
         let blocked_ns = interval.blocked_ns();
         endpoint.blocked.add(interval.class(), blocked_ns, true);
         if self.always_split {
-            endpoint.add_split(hot.thread(), interval.cpu_ns, interval.runqueue_ns);
+            // The first reading's own microseconds are in the interval; the handler can't have
+            // computed, or waited, for longer than it held the loop.
+            let hold_ns = nanoseconds(hold);
+            let (cpu_ns, runqueue_ns) = (interval.cpu_ns, interval.runqueue_ns);
+            endpoint.add_split(hot.thread(), cpu_ns.min(hold_ns), runqueue_ns.min(hold_ns));
         }
         note_dirt(hot, blocked_ns, now);
         if hot.hooked.get() {

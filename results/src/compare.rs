@@ -119,11 +119,22 @@ pub(crate) fn conclude(
     let nothing = sides.successes() == (0, 0);
     let verdict = verdict(&cells, &validity, enough && !nothing);
     let worst_cell = worst_cell(&cells, policy);
+    let unusable = match verdict {
+        Verdict::Invalid => Some("the measurement is invalid"),
+        _ if paired && !enough => Some("too few pairs"),
+        _ if !enough => Some("different sessions"),
+        _ if nothing => Some("nothing succeeded"),
+        _ => None,
+    };
+    let step = record.step.as_ref();
+    let criteria = step.map_or_else(Vec::new, |step| criteria(step, &cells, policy, unusable));
+    let unmet = criteria.iter().find(|found| found.met == Some(false));
     let findings = Findings {
         verdict,
+        unmet,
         cells: &cells,
         worst: worst_cell.map(|index| &cells[index]),
-        step: record.step.as_ref(),
+        step,
         faults: &validity.faults,
         failures: sides.failures(),
         successes: sides.successes(),
@@ -133,19 +144,12 @@ pub(crate) fn conclude(
         policy,
         minutes_per_pair: minutes_per_pair(record),
     };
-    let unusable = match verdict {
-        Verdict::Invalid => Some("the measurement is invalid"),
-        _ if paired && !enough => Some("too few pairs"),
-        _ if !enough => Some("different sessions"),
-        _ if nothing => Some("nothing succeeded"),
-        _ => None,
-    };
     Comparison {
         label: record.label.clone(),
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: decision(verdict),
+        decision: decision(verdict, unmet.is_some()),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
@@ -157,22 +161,19 @@ pub(crate) fn conclude(
         pairs,
         alpha: policy.alpha,
         paired,
-        criteria: record
-            .step
-            .as_ref()
-            .map(|step| criteria(step, &cells, unusable))
-            .unwrap_or_default(),
+        criteria,
         validity,
         worst_cell,
         cells,
     }
 }
 
-fn decision(verdict: Verdict) -> Decision {
+/// A step is kept only if its criteria hold, whatever the verdict's floors forgive.
+fn decision(verdict: Verdict, criterion_unmet: bool) -> Decision {
     match verdict {
-        Verdict::Pass => Decision::Keep,
+        Verdict::Pass if !criterion_unmet => Decision::Keep,
         Verdict::Regression => Decision::Revert,
-        Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
+        Verdict::Pass | Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
     }
 }
 

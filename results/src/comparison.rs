@@ -20,11 +20,11 @@ pub enum Verdict {
 /// What to do with a migration step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Passed.
+    /// Passed, and no criterion of the step is unmet.
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid.
+    /// Inconclusive or invalid, or passed with a criterion unmet.
     Undecided,
 }
 

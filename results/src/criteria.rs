@@ -1,7 +1,8 @@
 //! A migration step's own criteria, judged on the step's own endpoints.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Criterion, Metric, Outcome};
+use crate::comparison::{Cell, Criterion, Metric, Outcome, Scale};
+use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::wording;
 
@@ -10,18 +11,22 @@ use crate::wording;
 pub(crate) fn criteria(
     step: &StepIdentity,
     cells: &[Cell],
+    policy: &Policy,
     unusable: Option<&str>,
 ) -> Vec<Criterion> {
     step.criteria
         .iter()
         .map(|(name, expected)| {
             let relevant = relevant(name, step, cells);
+            let unmeasured = relevant
+                .iter()
+                .all(|cell| cell.outcome == Outcome::NotMeasured);
             let (met, found) = if let Some(why) = unusable {
                 (None, format!("not judged: {why}"))
-            } else if relevant.is_empty() {
+            } else if unmeasured {
                 (None, "not measured".to_owned())
             } else {
-                judge(expected, &relevant)
+                judge(expected, &relevant, policy)
             };
             Criterion {
                 name: name.clone(),
@@ -52,52 +57,86 @@ fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a C
             None => of_service,
             Some(endpoint) => !of_service && step.endpoints.contains(endpoint),
         })
-        .filter(|cell| cell.outcome != Outcome::NotMeasured)
         .collect()
 }
 
-fn judge(expected: &str, cells: &[&Cell]) -> (Option<bool>, String) {
-    let is = |outcome: fn(&Outcome) -> bool| move |cell: &&&Cell| outcome(&cell.outcome);
-    let worse = cells
-        .iter()
-        .find(is(|outcome| *outcome == Outcome::Regression));
-    if let Some(cell) = worse {
+/// A criterion holds if it holds for each of its cells.
+fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, String) {
+    let first = |is: &dyn Fn(&Cell) -> bool| cells.iter().copied().find(|cell| is(cell));
+    if let Some(cell) = first(&|cell| cell.outcome == Outcome::Regression) {
         return (Some(false), phrase(cell));
     }
-    let unsettled = cells.iter().find(is(|outcome| {
-        matches!(
-            outcome,
-            Outcome::Inconclusive { .. } | Outcome::Insufficient { .. }
+    let only = cells.len() == 1;
+    if let Some(cell) = first(&|cell| is_worse(cell, only, policy)) {
+        let found = format!(
+            "{}: more in the comparison, though too little for a regression",
+            phrase(cell)
+        );
+        return (Some(false), found);
+    }
+    if expected == "none-new"
+        && let Some(cell) = first(&is_new)
+    {
+        return (Some(false), phrase(cell));
+    }
+    let is_open = |cell: &Cell| {
+        !matches!(
+            cell.outcome,
+            Outcome::Regression | Outcome::Improvement | Outcome::WithinLimit
         )
-    }));
-    if let Some(cell) = unsettled {
+    };
+    if let Some(cell) = first(&is_open) {
         return (None, phrase(cell));
     }
-    let better = cells
-        .iter()
-        .find(is(|outcome| *outcome == Outcome::Improvement));
-    match (expected, better) {
-        ("better-or-flat" | "down-or-flat" | "none-new", Some(cell)) => (Some(true), phrase(cell)),
-        ("better-or-flat" | "down-or-flat" | "none-new", None) => (Some(true), phrase(cells[0])),
-        ("down" | "better", Some(cell)) => (Some(true), phrase(cell)),
-        ("down" | "better", None) => {
-            let nothing = cells
-                .iter()
-                .all(|cell| cell.before.value.unwrap_or(0.0) < 1.0);
-            if nothing && expected == "down" {
-                (
+    let better = first(&|cell| cell.outcome == Outcome::Improvement);
+    match expected {
+        "better-or-flat" | "down-or-flat" | "none-new" => {
+            (Some(true), phrase(better.unwrap_or(cells[0])))
+        }
+        "down" | "better" => {
+            let stays =
+                |cell: &Cell| cell.outcome != Outcome::Improvement && could_fall(cell, policy);
+            match (first(&stays), better) {
+                (Some(cell), _) => (
+                    Some(false),
+                    format!("{}: no significant fall", phrase(cell)),
+                ),
+                (None, Some(cell)) => (Some(true), phrase(cell)),
+                (None, None) => (
                     None,
                     format!("{}: nothing that could fall", phrase(cells[0])),
-                )
-            } else {
-                (
-                    Some(false),
-                    format!("{}: no significant fall", phrase(cells[0])),
-                )
+                ),
             }
         }
         _ => (None, format!("unknown expectation {expected:?}")),
     }
+}
+
+/// Significantly beyond the margin, also where the floor keeps it from being a regression.
+/// The `only` cell of a criterion is one test, whose own bound needs no adjustment.
+fn is_worse(cell: &Cell, only: bool, policy: &Policy) -> bool {
+    let margin = policy.margin(cell.metric).regression;
+    cell.change.as_ref().is_some_and(|change| {
+        let flat = match change.scale {
+            Scale::Ratio => 1.0 + margin,
+            Scale::Difference => margin,
+        };
+        change.p_regression <= policy.alpha || (only && change.lower_bound > flat)
+    })
+}
+
+/// Failures where there were none.
+fn is_new(cell: &Cell) -> bool {
+    cell.before.value == Some(0.0) && cell.after.value.is_some_and(|after| after > 0.0)
+}
+
+/// Blocked time up to the floor is as good as none.
+fn could_fall(cell: &Cell, policy: &Policy) -> bool {
+    cell.metric != Metric::BlockedMsPer1000
+        || cell
+            .before
+            .value
+            .is_some_and(|before| before > policy.margin(cell.metric).floor)
 }
 
 /// `GET usage p95 41.2 → 6.1 ms`.
@@ -119,4 +158,89 @@ pub(crate) fn values(cell: &Cell) -> String {
         shown(&cell.after),
         wording::unit(cell.metric)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::compare;
+    use crate::comparison::{Decision, Verdict};
+    use crate::record::{Block, RunRecord};
+    use crate::synthetic::{EndpointSpec, record};
+
+    fn two_endpoints() -> RunRecord {
+        let spec = |name| EndpointSpec {
+            blocked_before_ms: 220.0,
+            ratio: 0.2,
+            ..EndpointSpec::new(name, 20.0)
+        };
+        record(1, 10, 400, &[spec("GET a"), spec("GET b")])
+    }
+
+    fn change(record: &mut RunRecord, arm: &str, change: impl Fn(&mut Block)) {
+        for block in record.blocks.iter_mut().filter(|block| block.arm == arm) {
+            change(block);
+        }
+    }
+
+    /// What a criterion of the record's step came to, the decision and what to do.
+    fn found(record: &RunRecord, name: &str) -> (Option<bool>, Decision, String) {
+        let comparison = compare(record, &Policy::default()).unwrap();
+        assert_eq!(comparison.verdict, Verdict::Pass);
+        let mut criteria = comparison.criteria.iter();
+        let criterion = criteria.find(|criterion| criterion.name == name).unwrap();
+        (criterion.met, comparison.decision, comparison.next_action)
+    }
+
+    #[test]
+    fn one_thread_more_in_every_pair_is_not_flat_though_no_regression() {
+        let mut more = two_endpoints();
+        assert_eq!(found(&more, "threads").0, Some(true));
+        change(&mut more, "before", |block| {
+            block.process.as_mut().unwrap().threads_max = 2;
+        });
+        change(&mut more, "after", |block| {
+            block.process.as_mut().unwrap().threads_max = 3;
+        });
+        let (met, decision, next) = found(&more, "threads");
+        assert_eq!((met, decision), (Some(false), Decision::Undecided));
+        assert!(next.contains("threads 2 → 3"), "{next}");
+        // In a quick session beside cells that improve, too.
+        let mut quick = more.clone();
+        quick.blocks.retain(|block| block.pair < 7);
+        assert_eq!(found(&quick, "threads").0, Some(false));
+        // Two more are the floor: settled as well, and still no regression.
+        change(&mut more, "after", |block| {
+            block.process.as_mut().unwrap().threads_max = 4;
+        });
+        assert_eq!(found(&more, "threads").0, Some(false));
+    }
+
+    #[test]
+    fn a_fall_on_one_endpoint_is_none_on_the_other() {
+        let mut half = two_endpoints();
+        assert_eq!(found(&half, "blocked").0, Some(true));
+        change(&mut half, "after", |block| {
+            let monitor = block.monitor.as_mut().unwrap();
+            let seen = monitor.endpoints.get_mut("GET b").unwrap();
+            seen.blocked_us.slept = 220 * seen.requests;
+        });
+        change(&mut half, "before", |block| {
+            let monitor = block.monitor.as_mut().unwrap();
+            let seen = monitor.endpoints.get_mut("GET b").unwrap();
+            seen.blocked_us.slept = 220 * seen.requests;
+        });
+        assert_eq!(found(&half, "blocked").0, Some(false));
+    }
+
+    #[test]
+    fn a_first_failure_is_new() {
+        let mut failing = two_endpoints();
+        assert_eq!(found(&failing, "errors").0, Some(true));
+        let block = failing.blocks.iter_mut().find(|block| block.arm == "after");
+        let samples = &mut block.unwrap().endpoints;
+        let errors = &mut samples.get_mut("GET a").unwrap().errors;
+        errors.insert(crate::record::ErrorKind::Reset, 1);
+        assert_eq!(found(&failing, "errors").0, Some(false));
+    }
 }

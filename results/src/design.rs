@@ -223,6 +223,15 @@ pub(crate) fn blind_spots(requests: u64, pairs: Option<u32>, alpha: f64) -> Vec<
              a small or irregular one takes more pairs."
         ));
     }
+    // Flipping every pair makes the best cell the worst one, so beside a clear improvement the
+    // smallest adjusted p of another cell is 2 · 2⁻ᴾ.
+    if let Some(pairs) = pairs.filter(|pairs| (needed..pairs_min(alpha / 2.0)).contains(pairs)) {
+        spots.push(format!(
+            "With {pairs} pairs nothing that gets worse is found beside something of its family that \
+             clearly gets better: it takes {}.",
+            pairs_min(alpha / 2.0)
+        ));
+    }
     spots
 }
 
@@ -264,6 +273,8 @@ mod tests {
     fn blind_spots_name_what_it_takes() {
         insta::assert_snapshot!(blind_spots(200, Some(7), 0.05).join("\n"));
         assert_eq!(blind_spots(2_000, Some(10), 0.05), Vec::<String>::new());
+        let spots = blind_spots(2_000, Some(5), 0.05);
+        assert!(spots[1].contains("it takes 6"), "{spots:?}");
     }
 
     proptest! {

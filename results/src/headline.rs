@@ -1,7 +1,7 @@
 //! The sentence that a reader takes away, and the sentences below it.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Change, Family, Metric, Outcome, Scale, Verdict};
+use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
 use crate::policy::Policy;
 use crate::record::StepIdentity;
@@ -13,6 +13,8 @@ const CELLS_NAMED_MAX: usize = 5;
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
+    /// The step's first criterion that does not hold.
+    pub(crate) unmet: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
     pub(crate) worst: Option<&'a Cell>,
     pub(crate) step: Option<&'a StepIdentity>,
@@ -263,9 +265,15 @@ impl Findings<'_> {
                 }
             }
             Verdict::Inconclusive => self.how_to_settle(),
-            Verdict::Pass => match self.step {
-                Some(step) => format!("Keep step {}: {} may be merged.", step.id, step.branch),
-                None => "Keep the change.".to_owned(),
+            Verdict::Pass => match (self.step, self.unmet) {
+                (Some(step), Some(unmet)) => format!(
+                    "Decide on step {} by hand: its criterion {} {} does not hold ({}).",
+                    step.id, unmet.name, unmet.expected, unmet.found
+                ),
+                (Some(step), None) => {
+                    format!("Keep step {}: {} may be merged.", step.id, step.branch)
+                }
+                (None, _) => "Keep the change.".to_owned(),
             },
         }
     }
@@ -322,9 +330,13 @@ fn claim(cell: &Cell) -> String {
         return String::new();
     };
     let show = |value: f64| in_words(change, value);
+    let bound = |value: f64| match change.scale {
+        Scale::Ratio => wording::bound_of_ratio(value),
+        Scale::Difference => wording::signed_bound(value, " points"),
+    };
     match cell.outcome {
-        Outcome::Improvement => format!(", at least {}", show(change.upper_bound)),
-        Outcome::Regression => format!(", at least {}", show(change.lower_bound)),
+        Outcome::Improvement => format!(", at least {}", bound(change.upper_bound)),
+        Outcome::Regression => format!(", at least {}", bound(change.lower_bound)),
         _ => format!(", {} to {}", show(change.low), show(change.high)),
     }
 }

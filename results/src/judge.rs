@@ -5,7 +5,8 @@
 //!   estimate of the absolute change above the floor;
 //! - *improvement*: better than 1 ÷ (1 + δ) with an adjusted p ≤ α of its own;
 //! - *within limit*: the one-sided upper bound excludes Δ, or that of the absolute
-//!   change excludes the floor: a change below the floor is no harm;
+//!   change excludes more than the floor: a change up to the floor is no harm, and
+//!   the cell's note says so where it is beyond Δ;
 //! - else *inconclusive*.
 //!
 //! All bounds invert the sign-flip test of the single cell. They need no
@@ -18,6 +19,7 @@ use crate::comparison::{Cell, Change, Family, Metric, Outcome, Scale};
 use crate::hodges_lehmann::{HodgesLehmann, hodges_lehmann, normal_quantile};
 use crate::policy::{Margin, Policy};
 use crate::signflip::{SignFlips, TestCell};
+use crate::wording;
 
 /// Standard normal quantile of 80 % power.
 const POWER_Z: f64 = 0.841_621;
@@ -123,6 +125,10 @@ fn finish(
         // Every candidate with pairs is a member of one family.
         (Evidence::Pairs(_), None) => (Outcome::Inconclusive { pairs_needed: None }, None),
     };
+    let floor_note = change
+        .as_ref()
+        .filter(|change| outcome == Outcome::WithinLimit && is_beyond_limit(metric, change, policy))
+        .map(|_| floor_note(metric, policy));
     let measured = !matches!(outcome, Outcome::NotMeasured | Outcome::Insufficient { .. });
     Cell {
         endpoint: subject_name(candidate.subject),
@@ -134,8 +140,29 @@ fn finish(
         after: candidate.after,
         change,
         outcome,
-        note: candidate.note,
+        note: match (candidate.note, floor_note) {
+            (Some(note), Some(floor)) => Some(format!("{note} {floor}")),
+            (note, floor) => note.or(floor),
+        },
     }
+}
+
+/// True where only the floor keeps a change from counting as possible harm.
+fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
+    let limit = policy.margin(metric).harm;
+    match metric.scale() {
+        Scale::Ratio if metric.larger_is_better() => change.lower_bound <= 1.0 / (1.0 + limit),
+        Scale::Ratio => change.upper_bound >= 1.0 + limit,
+        Scale::Difference => change.upper_bound >= limit,
+    }
+}
+
+fn floor_note(metric: Metric, policy: &Policy) -> String {
+    format!(
+        "Beyond the limit as a share, but not above {}{}, up to which a change counts as no harm.",
+        wording::number(policy.margin(metric).floor),
+        wording::unit(metric)
+    )
 }
 
 /// One cell's numbers, larger is worse.
@@ -180,7 +207,9 @@ fn conclude(
         return (Outcome::Inconclusive { pairs_needed: None }, None);
     };
     let margin = policy.margin(metric);
-    let within = harm.upper < on_scale(metric, margin.harm) || harm.absolute_upper < margin.floor;
+    // A count moves in whole steps: what is exactly the floor must be settled too, and it
+    // is no regression.
+    let within = harm.upper < on_scale(metric, margin.harm) || harm.absolute_upper <= margin.floor;
     let outcome = if tested.p_regression <= policy.alpha && harm.absolute > margin.floor {
         Outcome::Regression
     } else if tested.p_improvement <= policy.alpha {

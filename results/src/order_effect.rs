@@ -114,7 +114,8 @@ fn rank_sum_p(one: &[f64], other: &[f64]) -> f64 {
         })
         .sum();
     let most = (one.len() * other.len()) as f64;
-    let extreme = wins.max(most - wins).ceil() as usize;
+    // Half a win, from a tie, is given to the other side: never more extreme than it was.
+    let extreme = wins.max(most - wins).floor() as usize;
     // Orders of the two samples by number of wins: each value of the first sample in
     // turn beats a non-decreasing number of the second's.
     let counts = win_counts(one.len(), other.len());

@@ -237,6 +237,14 @@ mod tests {
     }
 
     #[test]
+    fn beside_an_improvement_it_takes_a_pair_more() {
+        for (pairs, smallest) in [(5, 2.0 / 32.0), (6, 2.0 / 64.0)] {
+            let cells = [cell(&vec![-1.0; pairs]), cell(&vec![0.5; pairs])];
+            assert_eq!(SignFlips::new(pairs, 1).test(&cells)[1], smallest);
+        }
+    }
+
+    #[test]
     fn bounds_exist_from_five_pairs() {
         let four = SignFlips::new(4, 1);
         assert_eq!(four.lower_bound(&[1.0; 4], 0.05), None);

@@ -49,6 +49,24 @@ pub(crate) fn change_of_ratio(ratio: f64) -> String {
     signed((ratio - 1.0) * 100.0, " %")
 }
 
+/// A bound as a signed change: `0.174` → `−82 %`. Digits are cut, not rounded, since "at
+/// least" must not say more than was found.
+pub(crate) fn bound_of_ratio(ratio: f64) -> String {
+    signed_bound((ratio - 1.0) * 100.0, " %")
+}
+
+/// A signed number with a unit, cut to the digits that are shown.
+pub(crate) fn signed_bound(value: f64, unit: &str) -> String {
+    // What is only a rounding error of binary fractions below 8.6 is 8.6.
+    let size = value.abs() * (1.0 + 1e-12);
+    let cut = if size < 10.0 {
+        (size * 10.0).floor() / 10.0
+    } else {
+        size.floor()
+    };
+    signed(cut.copysign(value), unit)
+}
+
 /// A signed number with a unit.
 pub(crate) fn signed(value: f64, unit: &str) -> String {
     let text = if value.abs() < 9.95 {
@@ -127,5 +145,17 @@ mod tests {
             changes.join(" | ").replace('\u{a0}', "_"),
             "−83 % | +4 % | ±0 % | ±0 % | +1_100 % | +12 %"
         );
+    }
+
+    #[test]
+    fn bounds_claim_no_more_than_was_found() {
+        let shown: Vec<String> = [0.174, 0.0001, 1.096, 1.0999, 1.109, 1.0, 0.9999, 12.349]
+            .map(bound_of_ratio)
+            .into();
+        assert_eq!(
+            shown.join(" | ").replace('\u{a0}', "_"),
+            "−82 % | −99 % | +9.6 % | +9.9 % | +10 % | ±0 % | ±0 % | +1_134 %"
+        );
+        assert_eq!(signed_bound(8.6, " points"), "+8.6 points");
     }
 }

@@ -85,6 +85,9 @@ impl Tally {
     ) {
         // Its release is as good as its intention here: the lag of one request is not worth a stamp.
         self.offered(intended, intended, written);
+        // The wait for an answer that never came belongs to the block: without it a service that
+        // stalls would have the throughput of the time before.
+        self.last_end = self.last_end.max(Some(now));
         self.endpoints[endpoint]
             .in_flight
             .record(now.saturating_duration_since(intended));

@@ -21,10 +21,14 @@ use super::tally::{Tally, thread_cpu};
 use super::target::Target;
 use super::{SetupFailure, Warmup};
 
-/// Waiting after a failed connection grows from the first to the second: a dead
-/// service must not make the generator spin.
+/// Waiting after a request that was never sent grows from the first to the second: a
+/// dead service must not make the generator spin.
 const BACK_OFF_MIN: Duration = Duration::from_millis(1);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
+
+/// Warm-up counts its iterations from here, measured ones from 0: how many fit into a warm-up
+/// depends on the version's speed, and both versions must be asked for the same rows.
+const WARM_UP_ITERATIONS: u64 = 1 << 32;
 
 /// What all users of one thread share; no lock, they take turns.
 pub(super) struct Shared {
@@ -148,7 +152,7 @@ impl User {
             scope,
             requests,
             watch,
-            iteration: 0,
+            iteration: WARM_UP_ITERATIONS,
             back_off: None,
         }
     }
@@ -193,13 +197,14 @@ impl User {
                     return;
                 }
                 let (stamps, outcome) = self.request(endpoint, intended).await;
-                intended = self.pause(endpoint, stamps.ended, &outcome).await;
+                intended = self.pause(endpoint, &stamps, &outcome).await;
             }
         }
     }
 
     async fn measure(&mut self, begun: Instant) {
         self.shared.begin(begun);
+        self.iteration = 0;
         let mut intended = begun;
         let mut rounds = 0;
         while self.share.rounds.is_none_or(|all| rounds < all) {
@@ -219,7 +224,7 @@ impl User {
                     tally.count(endpoint, intended, &stamps, &outcome, &self.shared.series);
                 });
                 self.shared.progress.ended(outcome.is_err());
-                intended = self.pause(endpoint, stamps.ended, &outcome).await;
+                intended = self.pause(endpoint, &stamps, &outcome).await;
             }
         }
     }
@@ -250,17 +255,19 @@ impl User {
     async fn pause(
         &mut self,
         endpoint: usize,
-        ended: Instant,
+        stamps: &Stamps,
         outcome: &Result<u64, Failure>,
     ) -> Instant {
+        let ended = stamps.ended;
         let mut next = ended + self.requests[endpoint].request().think;
-        self.back_off = match outcome {
-            Err(failure) if needs_back_off(failure) => Some(
-                self.back_off
-                    .map_or(BACK_OFF_MIN, |last| (last * 2).min(BACK_OFF_MAX)),
-            ),
-            _ => None,
-        };
+        // Nothing was written: no connection, or a request that can't be built. It came at once,
+        // and without a pause the next one would too; a user that never waits would even keep its
+        // thread from noticing that the block is over.
+        let nothing_sent = outcome.is_err() && stamps.written.is_none();
+        self.back_off = nothing_sent.then(|| {
+            self.back_off
+                .map_or(BACK_OFF_MIN, |last| (last * 2).min(BACK_OFF_MAX))
+        });
         if let Some(back_off) = self.back_off {
             next = next.max(ended + back_off);
         }
@@ -273,18 +280,14 @@ impl User {
 
 /// No answer, and that is the service's doing.
 fn is_silence(failure: &Failure) -> bool {
-    !matches!(
-        failure.cause,
-        Cause::Service(ErrorKind::Status | ErrorKind::CheckFailed | ErrorKind::Decode)
-    )
-}
-
-/// Failures that come at once and would make the generator spin.
-fn needs_back_off(failure: &Failure) -> bool {
-    matches!(
-        failure.cause,
-        Cause::Local(_) | Cause::Service(ErrorKind::Connect | ErrorKind::Dns)
-    )
+    match failure.cause {
+        Cause::Service(kind) => !matches!(
+            kind,
+            ErrorKind::Status | ErrorKind::CheckFailed | ErrorKind::Decode
+        ),
+        // It was not even asked.
+        Cause::Local(_) => false,
+    }
 }
 
 /// Values that answers have brought.

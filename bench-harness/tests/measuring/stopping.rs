@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use unstall_bench_harness::engine::{
     Amount, BlockMeasurement, BlockSpec, Ended, Phase, Progress, Stop, run_block,
 };
+use unstall_results::record::ErrorKind;
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use crate::support::{cold, get, run, target};
+use crate::support::{cold, get, parse, run, target};
 
 /// Runs a block and calls `stop` as soon as the server has seen `requests`.
 fn stopped(path: &str, spec: &BlockSpec, requests: u64, stops: u32) -> BlockMeasurement {
@@ -58,6 +59,11 @@ fn what_does_not_arrive_within_the_grace_is_censored() {
             .is_some_and(|age_us| age_us >= 100_000)
     );
     assert_eq!(samples.failed.count(), 0);
+    assert!(
+        block.wall >= spec.grace,
+        "waiting in vain is part of the block: {:?}",
+        block.wall
+    );
 }
 
 #[test]
@@ -100,4 +106,23 @@ fn time_ends_a_block_with_the_grace_and_not_later() {
     let block = run(&get("/ok"), &server.url(), &spec);
     assert!(block.completed > 3);
     assert_eq!(block.completed, block.offered);
+}
+
+#[test]
+fn requests_that_are_never_sent_do_not_keep_a_block_from_ending() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let scenario = parse(
+        "name = \"test\"\ndescribe = \"test\"\nvars = { bad = \"one\\ntwo\" }\n\
+         [[request]]\nname = \"it\"\nmethod = \"GET\"\npath = \"/ok\"\n\
+         headers = { x-bad = \"${bad}\" }\n",
+    );
+    let spec = BlockSpec {
+        amount: Amount::For(Duration::from_millis(300)),
+        ..cold(2, 1)
+    };
+    let block = run(&scenario, &server.url(), &spec);
+    assert_eq!((block.sent, block.completed), (0, 0));
+    assert_eq!(block.errors[&ErrorKind::CheckFailed], block.offered);
+    // Twice 1, 2, 4 … 100 ms of pauses, and not as many as a core can count.
+    assert!(block.offered < 100, "{}", block.offered);
 }
