@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::console::to_stderr;
+use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
@@ -315,7 +315,7 @@ impl Refusal {
             let text = self.error.to_string();
             let text = text.trim().trim_start_matches("error: ").to_owned();
             let document = Document::of_error("", status, &anyhow::anyhow!(text));
-            if let Err(error) = document.print() {
+            if let Err(error) = print_document(&document) {
                 to_stderr(&format!("error: {error:#}"));
             }
         }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
+use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
 use unstall_results::record::{Block, BlockValidity, LocalFault, MonitorDelta, ProcessUse};
 use unstall_scenarios::plan::Plan;
 
@@ -14,11 +14,6 @@ use crate::engine::{
 use crate::machine::CpuTimes;
 use crate::monitor_client::{Difference, Edge, MonitorClient, MonitorError, Sight, difference};
 use crate::process_group::ServiceProcess;
-
-/// Beyond this the first requests of a closed block did not start together.
-pub const GENERATOR_LAG_P99_MAX: Duration = Duration::from_millis(5);
-/// Beyond this the machine was not ours.
-pub const STEAL_SHARE_MAX: f64 = 0.05;
 
 /// Where a block stands in its measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +101,10 @@ pub fn measure(
     let process = sampler
         .map(|sampler| sampler.end().map_err(BlockError::Process))
         .transpose()?;
-    let after = monitor.edge(LOOKS_AFTER)?;
+    let after = match &before {
+        Sight::Seen(_) => monitor.edge(LOOKS_AFTER)?,
+        Sight::Refused(_) | Sight::Nothing => Sight::Nothing,
+    };
     let surroundings = Surroundings {
         process_start_id: start_id(&before, service),
         process,
@@ -236,12 +234,12 @@ fn validity(
         });
     }
     let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
-    if u128::from(lag_p99_us) > GENERATOR_LAG_P99_MAX.as_micros() {
+    if lag_p99_us > GENERATOR_LAG_P99_US_MAX {
         reasons.push(format!(
             "the load generator let its requests go late (p99 {:.1} ms, at most {} ms): \
              free some CPU on this machine, or use fewer users",
             lag_p99_us as f64 / 1_000.0,
-            GENERATOR_LAG_P99_MAX.as_millis(),
+            GENERATOR_LAG_P99_US_MAX / 1_000,
         ));
     }
     if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {

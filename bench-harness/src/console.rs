@@ -70,7 +70,12 @@ impl Console {
                 to_stderr(&describe(&error));
                 let status = ExitStatus::Usage;
                 let document = Document::of_error(command, status, &error);
-                (status, if self.json { document.print() } else { Ok(()) })
+                let printed = if self.json {
+                    print_document(&document)
+                } else {
+                    Ok(())
+                };
+                (status, printed)
             }
         };
         match printed {
@@ -85,7 +90,8 @@ impl Console {
     fn print(&self, command: &str, status: ExitStatus, outcome: Outcome) -> anyhow::Result<()> {
         if self.json {
             to_stderr(outcome.text.trim_end_matches('\n'));
-            Document::new(command, outcome.verdict, status, outcome.content).print()
+            let document = Document::new(command, outcome.verdict, status, outcome.content);
+            print_document(&document)
         } else {
             to_stdout(&outcome.text)
         }
@@ -105,9 +111,14 @@ fn describe(error: &anyhow::Error) -> String {
     text
 }
 
+/// Prints a document on stdout.
+pub(crate) fn print_document(document: &Document) -> anyhow::Result<()> {
+    to_stdout(&document.to_json()?)
+}
+
 /// Writes to stdout. A reader that has gone (`unstall … | head`) is not an error: it has
 /// read what it wanted, and the exit code still tells the verdict.
-pub(crate) fn to_stdout(text: &str) -> anyhow::Result<()> {
+fn to_stdout(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())

@@ -9,7 +9,6 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_results::comparison::Verdict;
 
-use crate::console::to_stdout;
 use crate::exit::ExitStatus;
 
 pub(crate) mod comparison;
@@ -183,12 +182,12 @@ impl Document {
         document
     }
 
-    /// Prints it on stdout.
-    pub(crate) fn print(&self) -> anyhow::Result<()> {
+    /// As it is printed.
+    pub(crate) fn to_json(&self) -> anyhow::Result<String> {
         let mut text = serde_json::to_string_pretty(self)
             .context("the result could not be written as JSON; this is a fault of unstall")?;
         text.push('\n');
-        to_stdout(&text)
+        Ok(text)
     }
 }
 
@@ -215,14 +214,14 @@ mod tests {
     fn the_shipped_schema_is_the_generated_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/result.schema.json");
         let generated = schema().expect("a schema");
-        if std::env::var_os("UNSTALL_UPDATE_SCHEMA").is_some() {
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
             std::fs::write(&path, &generated).expect("schema/ can be written");
         }
         let shipped = std::fs::read_to_string(&path).expect("schema/result.schema.json");
         // Not assert_eq: it would print both schemas on one line each.
         assert!(
             shipped == generated,
-            "run this test with UNSTALL_UPDATE_SCHEMA=1 and commit"
+            "run this test with INSTA_UPDATE=always and commit"
         );
     }
 }

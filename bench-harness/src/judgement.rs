@@ -10,6 +10,7 @@ use unstall_reports::terminal::{self, Style};
 use unstall_reports::{Entry, Report};
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::design::ArmName;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -20,9 +21,9 @@ use crate::identity;
 use crate::session::{Ended, Session, Stage};
 
 /// The arms of a record that compares.
-pub(crate) const BEFORE: &str = "before";
+pub(crate) const BEFORE: &str = ArmName::Before.as_str();
 /// See [`BEFORE`].
-pub(crate) const AFTER: &str = "after";
+pub(crate) const AFTER: &str = ArmName::After.as_str();
 /// The arm of a record of one version.
 pub(crate) const ONLY: &str = "run";
 

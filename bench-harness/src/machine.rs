@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -151,29 +150,6 @@ impl CpuTimes {
         let stolen = self.stolen.checked_sub(earlier.stolen)?.saturating_sub(1);
         (all > 0).then(|| stolen as f64 / all as f64)
     }
-}
-
-/// The commit checked out in `folder`, with `-dirty` if files differ from it; `None` if
-/// it is no repository or there is no git.
-pub fn git_commit(folder: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(folder)
-            .args(arguments)
-            .output()
-            .ok()?;
-        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        output.status.success().then_some(text)
-    };
-    let commit = git(&["rev-parse", "HEAD"])?;
-    let is_dirty = git(&["status", "--porcelain", "--untracked-files=no"])
-        .is_some_and(|changes| !changes.is_empty());
-    Some(if is_dirty {
-        format!("{commit}-dirty")
-    } else {
-        commit
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
-use unstall_scenarios::plan::{Part, Plan};
+use unstall_scenarios::plan::Plan;
 
 use crate::control::{Control, ControlError};
 use crate::engine::Target;
@@ -295,26 +295,13 @@ fn us(ns: u64) -> u64 {
 /// A route stands for an endpoint if it is the best match of that endpoint and of
 /// no other: time on a shared route can't be charged to one of two.
 fn endpoint_name(route: &str, routes: &BTreeMap<String, wire::Endpoint>, plan: &Plan) -> String {
-    let mut matching = plan
-        .requests
-        .iter()
-        .filter(|request| best_route(&request.method, &path_text(request), routes) == Some(route));
+    let mut matching = plan.requests.iter().filter(|request| {
+        best_route(&request.method, &request.path.to_string(), routes) == Some(route)
+    });
     match (matching.next(), matching.next()) {
         (Some(request), None) => request.name.clone(),
         _ => route.to_owned(),
     }
-}
-
-fn path_text(request: &unstall_scenarios::plan::Request) -> String {
-    request
-        .path
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::Literal(text) => text.clone(),
-            Part::Variable(name) => format!("${{{name}}}"),
-        })
-        .collect()
 }
 
 /// The monitored route with most literal segments among those that match.

@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::engine::{Target, Warmup};
 use unstall_bench_harness::machine;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
     StepIdentity,
 };
-use unstall_scenarios::plan::{Part, Plan, Template};
+use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
-/// Warm-up of MEASURING: at least so many rounds per user …
-pub(crate) const WARMUP_ROUNDS: u32 = 5;
-/// … and at least so long.
-pub(crate) const WARMUP_MS: u64 = 1_000;
+use crate::identity;
+use crate::record_file::{Placement, RecordFile};
+use crate::session::{Session, Turn};
 
-/// The head of a record.
+/// What a command decides about a session.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
-    pub(crate) id: String,
+    pub(crate) placement: Placement<'a>,
     pub(crate) label: String,
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) load: Load,
+    pub(crate) turns: Vec<Turn>,
     pub(crate) arms: BTreeMap<String, ArmIdentity>,
     pub(crate) step: Option<StepIdentity>,
     /// Generator, service and stores share this machine's cores.
@@ -33,17 +33,19 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The record before its first block.
-    pub(crate) fn record(self) -> RunRecord {
-        RunRecord {
+    /// The session before its first block.
+    pub(crate) fn session(self) -> anyhow::Result<Session> {
+        let id = identity::new_id();
+        let file = RecordFile::choose(self.placement, &self.plan.name, &id)?;
+        let record = RunRecord {
             schema: record::Schema {
                 name: record::SCHEMA_NAME.to_owned(),
                 major: record::SCHEMA_MAJOR,
                 minor: record::SCHEMA_MINOR,
             },
-            id: self.id,
+            id,
             label: self.label,
-            created_utc: crate::identity::utc_now(),
+            created_utc: identity::utc_now(),
             harness: Harness {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
@@ -59,7 +61,14 @@ impl Opening<'_> {
             arms: self.arms,
             blocks: Vec::new(),
             interrupted: false,
-        }
+        };
+        Ok(Session {
+            plan: self.plan,
+            record,
+            file,
+            turns: self.turns,
+            guard: guard()?,
+        })
     }
 }
 
@@ -67,18 +76,9 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
     EndpointIdentity {
         name: request.name.clone(),
         method: request.method.clone(),
-        path: written(&request.path),
+        path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
     }
-}
-
-/// A template as its file has it.
-fn written(template: &Template) -> String {
-    let parts = template.parts.iter().map(|part| match part {
-        Part::Literal(text) => text.clone(),
-        Part::Variable(name) => format!("${{{name}}}"),
-    });
-    parts.collect()
 }
 
 /// Opens every scenario before anything is sent, so that a mistake in the last one costs no time.
@@ -99,6 +99,13 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
                 plan.name
             );
         }
+        if plan.load.open.is_some() {
+            bail!(
+                "the scenario `{}` asks for an open load, which this version does not drive yet; \
+                 give its [load] `closed = {{ concurrency = [10, 20, 50] }}` instead",
+                plan.name
+            );
+        }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
 }
@@ -112,16 +119,20 @@ pub(crate) fn is_local(target: &Target) -> bool {
 }
 
 /// What ends the services of a session, however this process ends.
-pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
+fn guard() -> anyhow::Result<Arc<Guard>> {
     let guard = Guard::new().context("the guard of started services could not be started")?;
     Ok(Arc::new(guard))
 }
 
 /// Rounds per user and least time of the warm-up; 0 rounds mean none at all.
 pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
+    let usual = Warmup::default();
     match rounds {
         Some(0) => (0, 0),
-        rounds => (rounds.unwrap_or(WARMUP_ROUNDS), WARMUP_MS),
+        rounds => (
+            rounds.unwrap_or(usual.rounds_per_user),
+            u64::try_from(usual.lasting_at_least.as_millis()).unwrap_or(u64::MAX),
+        ),
     }
 }
 
@@ -143,8 +154,8 @@ mod tests {
     #[test]
     fn no_warmup_means_none_at_all() {
         assert_eq!(warmup(Some(0)), (0, 0));
-        assert_eq!(warmup(Some(2)), (2, WARMUP_MS));
-        assert_eq!(warmup(None), (WARMUP_ROUNDS, WARMUP_MS));
+        assert_eq!(warmup(Some(2)), (2, 1_000));
+        assert_eq!(warmup(None), (5, 1_000));
     }
 
     #[test]

@@ -8,14 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::process_group::ServiceCommand;
-use unstall_testbed::{DelayProxy, Options, Testbed};
+use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Options, Testbed};
 
 use crate::console::{Console, to_stderr};
 use crate::judgement::BEFORE;
 use crate::session::{Prepared, Stage, Turn};
-
-/// Between a service and its stores in one data centre.
-const ROUND_TRIP: Duration = Duration::from_micros(500);
 
 /// Servers, proxies, and the versions that run against them.
 #[derive(Debug)]
@@ -40,7 +37,8 @@ impl PrivateServers {
         let begun = Instant::now();
         let testbed = Testbed::start(&Options::from_env())?;
         let proxy = |address| {
-            DelayProxy::start(address, ROUND_TRIP).context("the proxy before a store did not start")
+            DelayProxy::start(address, DEFAULT_ROUND_TRIP)
+                .context("the proxy before a store did not start")
         };
         let redis = proxy(testbed.redis_address())?;
         let postgres = proxy(testbed.postgres_address())?;
@@ -107,7 +105,7 @@ impl PrivateServers {
 
     /// The stated round trip to the stores.
     pub(crate) fn round_trip_us(&self) -> u64 {
-        micros(ROUND_TRIP)
+        micros(DEFAULT_ROUND_TRIP)
     }
 
     /// What it was in truth, before the first block.

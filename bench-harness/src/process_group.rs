@@ -25,7 +25,7 @@ pub const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// How many lines of its output are kept.
 const TAIL_LINES: usize = 40;
 /// The reference service's program, looked for beside this one first.
-const REFERENCE: &str = "unstall-reference";
+pub const REFERENCE: &str = "unstall-reference";
 
 /// How to start a service.
 #[derive(Debug, Clone)]

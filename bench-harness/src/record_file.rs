@@ -9,6 +9,8 @@ use anyhow::{Context, bail};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
+use crate::arguments::ScenarioArguments;
+
 /// The folder of records that were given no place.
 const DEFAULT_FOLDER: &str = "unstall-results";
 
@@ -29,6 +31,17 @@ pub(crate) struct Placement<'a> {
     pub(crate) several: bool,
     /// `--force`
     pub(crate) force: bool,
+}
+
+impl<'a> Placement<'a> {
+    /// As the options of `run` and `ab` have it.
+    pub(crate) fn of(arguments: &'a ScenarioArguments) -> Self {
+        Self {
+            out: arguments.out.as_deref(),
+            several: arguments.scenarios.len() > 1,
+            force: arguments.force,
+        }
+    }
 }
 
 impl RecordFile {

@@ -1,18 +1,16 @@
 //! A descriptor limit is our own fault, never the service's. Alone in its process: the limit is too.
 
+#[path = "measuring/support.rs"]
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use unstall_bench_harness::engine::{Amount, BlockSpec, Progress, Stop, Target, WarmBlock, Warmup};
+use unstall_bench_harness::engine::{Progress, Stop, Target, WarmBlock};
 use unstall_results::record::{ErrorKind, LocalFault};
-use unstall_scenarios::{Inputs, Plan};
-
-const SCENARIO: &str = "name = \"test\"\ndescribe = \"test\"\n\
-     [[request]]\nname = \"it\"\nmethod = \"GET\"\npath = \"/\"\ntimeout = \"300ms\"\n";
 
 #[test]
 fn no_descriptor_left_is_a_local_fault() {
@@ -25,20 +23,10 @@ fn no_descriptor_left_is_a_local_fault() {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit is known");
     setrlimit(Resource::RLIMIT_NOFILE, LIMIT, hard).expect("it may be lowered");
 
-    let plan = Plan::parse(SCENARIO, Path::new("test.toml"), &Inputs::default());
-    let spec = BlockSpec {
-        level: USERS,
-        amount: Amount::PerEndpoint(u64::from(USERS)),
-        warmup: Warmup {
-            rounds_per_user: 0,
-            lasting_at_least: std::time::Duration::ZERO,
-        },
-        ..BlockSpec::default()
-    };
     let warm = WarmBlock::prepare(
-        &Arc::new(plan.expect("the scenario is right")),
+        &support::plan(&[("it", "GET", "/")], "timeout = \"300ms\""),
         &Target::loopback(port),
-        &spec,
+        &support::cold(USERS, u64::from(USERS)),
         &Stop::new(),
         &Arc::new(Progress::new()),
     )

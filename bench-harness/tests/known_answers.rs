@@ -5,15 +5,14 @@
 //! where it says that the machine was busy in every block, a late reading is forgiven
 //! (and said), a reading that is too early never is.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+#[path = "measuring/support.rs"]
+mod support;
+
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, Progress, Stop, Target, Warmup, run_block,
-};
+use unstall_bench_harness::engine::BlockMeasurement;
 use unstall_results::histogram::LatencyHistogram;
-use unstall_scenarios::{Inputs, Plan};
 use unstall_testbed::ExactDelay;
 
 /// A busy machine may wake us late; it can't disturb the same percentile in each of this
@@ -27,29 +26,9 @@ const BUSY_SHARE: f64 = 0.10;
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn run(route: &str, url: &str, level: u32, requests: u64) -> BlockMeasurement {
-    let text = format!(
-        "name = \"test\"\ndescribe = \"test\"\n\
-         [[request]]\nname = \"it\"\nmethod = \"GET\"\npath = \"{route}\"\n"
-    );
-    let plan = Plan::parse(&text, Path::new("test.toml"), &Inputs::default());
-    let spec = BlockSpec {
-        level,
-        amount: Amount::PerEndpoint(requests),
-        // The server's truth must hold the measured requests only.
-        warmup: Warmup {
-            rounds_per_user: 0,
-            lasting_at_least: Duration::ZERO,
-        },
-        ..BlockSpec::default()
-    };
-    run_block(
-        &Arc::new(plan.expect("the scenario is right")),
-        &Target::parse(url).expect("a URL"),
-        &spec,
-        &Stop::new(),
-        &Arc::new(Progress::new()),
-    )
-    .expect("the block can be measured")
+    // Cold: the server's truth must hold the measured requests only.
+    let plan = support::plan(&[("it", "GET", route)], "");
+    support::run(&plan, url, &support::cold(level, requests))
 }
 
 /// A percentile beside its truth.

@@ -31,7 +31,7 @@ const CONFINED: [(&str, &[&str]); 11] = [
         "clap",
         &["bench-harness", "reference-service", "sandbox-core"],
     ),
-    ("axum", &["reference-service", "testbed", "loop-monitor"]),
+    ("axum", &["reference-service", "loop-monitor"]),
     ("sqlx", &["sandbox-core", "reference-service"]),
     ("fred", &["sandbox-core", "reference-service"]),
     ("diesel", &["reference-service"]),

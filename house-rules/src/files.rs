@@ -27,8 +27,8 @@ pub struct Tree {
 
 impl Tree {
     /// A tree made up for a test.
-    #[must_use]
-    pub fn planted(files: &[(&str, &str)]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn planted(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         Self {
             files: files.iter().map(own).collect(),
@@ -174,13 +174,7 @@ pub fn manifest_violations(tree: &Tree) -> Vec<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn places(rule: fn(&Tree) -> Vec<Violation>, files: &[(&str, &str)]) -> Vec<String> {
-        rule(&Tree::planted(files))
-            .into_iter()
-            .map(|violation| violation.place)
-            .collect()
-    }
+    use crate::places;
 
     #[test]
     fn names_that_say_nothing_and_deep_folders_are_found() {

@@ -46,3 +46,12 @@ impl fmt::Display for Violation {
         write!(f, "{}: {}; {}", self.place, self.wrong, self.fix)
     }
 }
+
+/// For tests: where a rule finds something in files made up for it.
+#[cfg(test)]
+fn places(rule: fn(&Tree) -> Vec<Violation>, files: &[(&str, &str)]) -> Vec<String> {
+    rule(&Tree::planted(files))
+        .into_iter()
+        .map(|violation| violation.place)
+        .collect()
+}

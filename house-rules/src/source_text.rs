@@ -151,13 +151,7 @@ fn names_path(line: &str, parts: (&str, &str)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn places(rule: fn(&Tree) -> Vec<Violation>, files: &[(&str, &str)]) -> Vec<String> {
-        rule(&Tree::planted(files))
-            .into_iter()
-            .map(|violation| violation.place)
-            .collect()
-    }
+    use crate::places;
 
     #[test]
     fn files_without_a_head_are_found() {

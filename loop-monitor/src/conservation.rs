@@ -5,7 +5,7 @@
 //! its core by itself (a voluntary switch) or took a major fault. A poll that merely computes, or
 //! was preempted, has neither, whatever its wall time.
 
-use crate::readings::Reading;
+use crate::readings::{Reading, nanoseconds};
 
 /// What happened on a thread between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,11 +62,6 @@ impl Interval {
             Class::Slept
         }
     }
-}
-
-/// Saturates after 584 years.
-pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::conservation::{Interval, nanoseconds};
-use crate::readings::ThreadReader;
+use crate::conservation::Interval;
+use crate::readings::{ThreadReader, nanoseconds};
 
 /// Long enough that no timer rounds it away, short enough for every start.
 const SLEEP: Duration = Duration::from_millis(1);

@@ -13,8 +13,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::conservation::nanoseconds;
 use crate::monitor::{Monitor, MonitorState};
+use crate::readings::nanoseconds;
 
 /// Twenty wake-ups a second leave an idle loop idle, and still catch every stall of 50 ms.
 pub const LAG_PROBE_PERIOD: Duration = Duration::from_millis(50);

@@ -17,9 +17,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::conservation::{Class, Interval, nanoseconds};
+use crate::conservation::{Class, Interval};
 use crate::endpoints::{BlockedCells, EndpointCells, EndpointRegistry};
-use crate::readings::{Reading, ThreadReader};
+use crate::readings::{Reading, ThreadReader, nanoseconds};
 
 /// A poll above this is read after at once: a wait of 200 µs never hides among others.
 pub(crate) const LONG_POLL: Duration = Duration::from_micros(100);

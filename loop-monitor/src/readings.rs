@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 
-use crate::conservation::nanoseconds;
-
 /// Reading takes a few microseconds; from here on the thread has lost its core meanwhile.
 const READING_TIME_MAX: Duration = Duration::from_micros(30);
 /// Leaving a core and coming back takes longer than this, so who was off for less wasn't off. (A
@@ -176,6 +174,11 @@ fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
     seconds * 1_000_000_000 + rest
+}
+
+/// Saturates after 584 years.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

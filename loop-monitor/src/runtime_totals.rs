@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_metrics::{RuntimeIntervals, RuntimeMonitor};
 
-use crate::conservation::nanoseconds;
+use crate::readings::nanoseconds;
 use crate::wire::RuntimeMetrics;
 
 /// The runtime that a monitor watches, counted from the moment that the monitor met it.

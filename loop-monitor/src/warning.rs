@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::conservation::nanoseconds;
 use crate::meter::PollCost;
+use crate::readings::nanoseconds;
 
 /// A stalled service must not drown its own log as well.
 const QUIET: Duration = Duration::from_secs(1);

@@ -14,19 +14,15 @@ mod monitored_server;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
-use bytes::Bytes;
-use http_body::Frame;
-use monitored_server::{Loops, MonitoredServer};
+use monitored_server::{HoldingBody, Loops, MonitoredServer};
 use nix::unistd::{Pid, gettid};
 use unstall_loop_monitor::{Mode, Monitor};
 
@@ -216,7 +212,12 @@ fn a_contended_lock_is_charged() {
 #[test]
 fn a_body_that_blocks_between_its_items_is_charged() {
     for mode in MODES {
-        let streamer = get(|| async { Body::new(BlockingBody { items_left: 3 }) });
+        let streamer = get(|| async {
+            Body::new(HoldingBody {
+                items_left: 3,
+                hold: SLEEP,
+            })
+        });
         let server = server(
             mode,
             Loops::Workers(1),
@@ -227,28 +228,6 @@ fn a_body_that_blocks_between_its_items_is_charged() {
         let case = format!("{mode:?} {canary:?}");
         assert!(canary.blocked.slept_ns >= floor(3 * SLEPT_NS), "{case}");
         assert!(canary.blocked.events_over_200us >= 3 * REQUESTS, "{case}");
-    }
-}
-
-/// Blocks before each item.
-struct BlockingBody {
-    items_left: u64,
-}
-
-impl http_body::Body for BlockingBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.items_left == 0 {
-            return Poll::Ready(None);
-        }
-        self.items_left -= 1;
-        thread::sleep(SLEEP);
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"item")))))
     }
 }
 

@@ -3,8 +3,6 @@
 
 mod monitored_server;
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
@@ -12,35 +10,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use axum::routing::get;
-use bytes::Bytes;
-use http_body::Frame;
-use monitored_server::{Loops, MonitoredServer};
+use monitored_server::{HoldingBody, Loops, MonitoredServer};
 use unstall_loop_monitor::{Mode, Monitor};
 
 const HOLD: Duration = Duration::from_millis(5);
 const HOLD_NS: u64 = 5_000_000;
-
-/// Holds the loop before each of its items.
-struct HoldingBody {
-    items_left: u64,
-}
-
-impl http_body::Body for HoldingBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.items_left == 0 {
-            return Poll::Ready(None);
-        }
-        self.items_left -= 1;
-        thread::sleep(HOLD);
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"item")))))
-    }
-}
 
 /// Two holds in the handler with waits around them, and three in the body.
 async fn five_holds() -> Response {
@@ -48,7 +22,10 @@ async fn five_holds() -> Response {
         tokio::time::sleep(10 * HOLD).await;
         thread::sleep(HOLD);
     }
-    Response::new(Body::new(HoldingBody { items_left: 3 }))
+    Response::new(Body::new(HoldingBody {
+        items_left: 3,
+        hold: HOLD,
+    }))
 }
 
 fn server(mode: Mode, loops: Loops) -> MonitoredServer {

@@ -91,7 +91,7 @@ fn shipped_schema() -> Value {
 #[test]
 fn the_shipped_schema_is_that_of_the_types() {
     let derived = schemars::schema_for!(Snapshot);
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         let text = serde_json::to_string_pretty(&derived).expect("serialises");
         std::fs::write(schema_path(), text + "\n").expect("the folder is writable");
     }
@@ -100,7 +100,7 @@ fn the_shipped_schema_is_that_of_the_types() {
         shipped_schema(),
         derived,
         "the wire form has changed: bump its minor or major number, then run this test with \
-         UPDATE_SCHEMA=1"
+         INSTA_UPDATE=always"
     );
 }
 

@@ -16,7 +16,7 @@ use crate::task::Task;
 ///
 /// A store is async if its step is listed, else it blocks the event loop. Steps 2a (usage
 /// check, new conversations) and 3 (tunnel, branch cache) have stores so far; the others are
-/// accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level [warn].
+/// accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
     name = "unstall-reference",

@@ -45,11 +45,49 @@ impl FieldError {
     }
 }
 
+/// The errors of one place so far.
+#[derive(Debug)]
+struct Errors {
+    place: &'static str,
+    list: Vec<FieldError>,
+}
+
+impl Errors {
+    fn of(place: &'static str) -> Self {
+        let list = Vec::new();
+        Self { place, list }
+    }
+
+    fn missing<T: Default>(&mut self, field: &str) -> T {
+        self.wrong(field, "missing", "Field required")
+    }
+
+    /// Adds an error; the empty value lets the reading go on.
+    fn wrong<T: Default>(
+        &mut self,
+        field: &str,
+        kind: &'static str,
+        message: impl Into<String>,
+    ) -> T {
+        let error = FieldError::new(self.place, field, kind, message);
+        self.list.push(error);
+        T::default()
+    }
+
+    fn finish(self) -> Result<(), Vec<FieldError>> {
+        if self.list.is_empty() {
+            Ok(())
+        } else {
+            Err(self.list)
+        }
+    }
+}
+
 /// A JSON object whose fields are taken one by one; errors gather until [`Body::finish`].
 #[derive(Debug)]
 pub struct Body {
     fields: Map<String, Value>,
-    errors: Vec<FieldError>,
+    errors: Errors,
 }
 
 impl Body {
@@ -69,7 +107,7 @@ impl Body {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => Ok(Self {
                 fields,
-                errors: Vec::new(),
+                errors: Errors::of("body"),
             }),
             Ok(_) => Err(vec![FieldError::new(
                 "body",
@@ -88,21 +126,23 @@ impl Body {
     pub fn text(&mut self, field: &str) -> String {
         match self.fields.remove(field) {
             Some(Value::String(text)) => text,
-            Some(_) => self.wrong(field, "string_type", "Input should be a valid string"),
-            None => self.missing(field),
+            Some(_) => self
+                .errors
+                .wrong(field, "string_type", "Input should be a valid string"),
+            None => self.errors.missing(field),
         }
     }
 
     /// A required choice.
     pub fn choice(&mut self, field: &str, choices: &[&'static str]) -> &'static str {
         let Some(given) = self.fields.remove(field) else {
-            return self.missing(field);
+            return self.errors.missing(field);
         };
         match choices.iter().find(|choice| given.as_str() == Some(choice)) {
             Some(choice) => choice,
             None => {
                 let message = format!("Input should be one of '{}'", choices.join("', '"));
-                self.wrong(field, "enum", message)
+                self.errors.wrong(field, "enum", message)
             }
         }
     }
@@ -110,11 +150,11 @@ impl Body {
     /// A required list of texts.
     pub fn texts(&mut self, field: &str) -> Vec<String> {
         let Some(given) = self.fields.remove(field) else {
-            return self.missing(field);
+            return self.errors.missing(field);
         };
         match serde_json::from_value(given) {
             Ok(texts) => texts,
-            Err(_not_a_list_of_texts) => self.wrong(
+            Err(_not_a_list_of_texts) => self.errors.wrong(
                 field,
                 "list_type",
                 "Input should be a valid list of strings",
@@ -124,10 +164,12 @@ impl Body {
 
     /// A required list of at least one text.
     pub fn texts_not_empty(&mut self, field: &str) -> Vec<String> {
-        let errors = self.errors.len();
+        let errors = self.errors.list.len();
         let texts = self.texts(field);
-        if texts.is_empty() && self.errors.len() == errors {
-            return self.wrong(field, "too_short", "List should have at least 1 item");
+        if texts.is_empty() && self.errors.list.len() == errors {
+            return self
+                .errors
+                .wrong(field, "too_short", "List should have at least 1 item");
         }
         texts
     }
@@ -137,26 +179,7 @@ impl Body {
     /// # Errors
     /// Every error so far.
     pub fn finish(self) -> Result<(), Vec<FieldError>> {
-        if self.errors.is_empty() {
-            Ok(())
-        } else {
-            Err(self.errors)
-        }
-    }
-
-    fn missing<T: Default>(&mut self, field: &str) -> T {
-        self.wrong(field, "missing", "Field required")
-    }
-
-    fn wrong<T: Default>(
-        &mut self,
-        field: &str,
-        kind: &'static str,
-        message: impl Into<String>,
-    ) -> T {
-        self.errors
-            .push(FieldError::new("body", field, kind, message));
-        T::default()
+        self.errors.finish()
     }
 }
 
@@ -172,7 +195,7 @@ pub fn form_field(given: Option<String>, field: &str) -> Result<String, Vec<Fiel
 #[derive(Debug)]
 pub struct Query {
     values: HashMap<String, String>,
-    errors: Vec<FieldError>,
+    errors: Errors,
 }
 
 impl Query {
@@ -181,7 +204,7 @@ impl Query {
     pub fn new(values: HashMap<String, String>) -> Self {
         Self {
             values,
-            errors: Vec::new(),
+            errors: Errors::of("query"),
         }
     }
 
@@ -189,7 +212,7 @@ impl Query {
     pub fn text(&mut self, field: &str) -> String {
         self.values
             .remove(field)
-            .unwrap_or_else(|| self.missing(field))
+            .unwrap_or_else(|| self.errors.missing(field))
     }
 
     /// An optional text.
@@ -204,10 +227,11 @@ impl Query {
             Ok(number) if number >= min => Some(number),
             Ok(_) => {
                 let message = format!("Input should be greater than or equal to {min}");
-                self.wrong(field, "greater_than_equal", message)
+                self.errors.wrong(field, "greater_than_equal", message)
             }
             Err(_not_a_number) => {
-                self.wrong(field, "int_parsing", "Input should be a valid integer")
+                self.errors
+                    .wrong(field, "int_parsing", "Input should be a valid integer")
             }
         }
     }
@@ -218,7 +242,9 @@ impl Query {
         match text.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" | "t" | "y" => Some(true),
             "false" | "0" | "no" | "off" | "f" | "n" => Some(false),
-            _ => self.wrong(field, "bool_parsing", "Input should be a valid boolean"),
+            _ => self
+                .errors
+                .wrong(field, "bool_parsing", "Input should be a valid boolean"),
         }
     }
 
@@ -226,11 +252,11 @@ impl Query {
     /// In seconds since 1970.
     pub fn moment(&mut self, field: &str) -> f64 {
         let Some(text) = self.values.remove(field) else {
-            return self.missing(field);
+            return self.errors.missing(field);
         };
         match parse_moment(&text) {
             Some(moment_s) => moment_s,
-            None => self.wrong(
+            None => self.errors.wrong(
                 field,
                 "datetime_from_date_parsing",
                 "Input should be a valid datetime or date",
@@ -243,26 +269,7 @@ impl Query {
     /// # Errors
     /// Every error so far.
     pub fn finish(self) -> Result<(), Vec<FieldError>> {
-        if self.errors.is_empty() {
-            Ok(())
-        } else {
-            Err(self.errors)
-        }
-    }
-
-    fn missing<T: Default>(&mut self, field: &str) -> T {
-        self.wrong(field, "missing", "Field required")
-    }
-
-    fn wrong<T: Default>(
-        &mut self,
-        field: &str,
-        kind: &'static str,
-        message: impl Into<String>,
-    ) -> T {
-        self.errors
-            .push(FieldError::new("query", field, kind, message));
-        T::default()
+        self.errors.finish()
     }
 }
 

@@ -6,7 +6,7 @@
 //! same bytes and a snapshot test can hold them.
 //!
 //! Names in a report come from scenario files and servers and are hostile until
-//! proven otherwise: each renderer passes them through [`escape`] for its own
+//! proven otherwise: each renderer passes them through `escape` for its own
 //! syntax, and control or direction-changing characters become visible.
 
 pub mod annotations;

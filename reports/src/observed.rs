@@ -87,8 +87,6 @@ pub(crate) struct Samples<'r> {
     pub(crate) completed: u64,
     /// Failures by kind.
     pub(crate) errors: BTreeMap<ErrorKind, u64>,
-    /// Wall time of the blocks.
-    pub(crate) wall_ns: u64,
 }
 
 impl Samples<'_> {
@@ -126,7 +124,6 @@ pub(crate) fn samples<'r>(
             continue;
         };
         samples.completed = samples.completed.saturating_add(measured.completed);
-        samples.wall_ns = samples.wall_ns.saturating_add(block.wall_ns);
         for (kind, count) in &measured.errors {
             let sum = samples.errors.entry(*kind).or_default();
             *sum = sum.saturating_add(*count);
@@ -167,8 +164,6 @@ pub(crate) struct RouteLoop {
     pub(crate) hold_us_max: u64,
     /// CPU inside polls, where the monitor split it.
     pub(crate) cpu_us: u64,
-    /// Waiting for a core inside polls, where the monitor split it.
-    pub(crate) runqueue_us: u64,
 }
 
 impl RouteLoop {
@@ -201,7 +196,6 @@ pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, 
             sum.blocks_over_200us = sum.blocks_over_200us.saturating_add(seen.blocks_over_200us);
             sum.hold_us_max = sum.hold_us_max.max(seen.hold_us_max);
             sum.cpu_us = sum.cpu_us.saturating_add(seen.cpu_us);
-            sum.runqueue_us = sum.runqueue_us.saturating_add(seen.runqueue_us);
         }
     }
     routes

@@ -1,12 +1,11 @@
 //! What a comparison says: values that reports render and exit codes follow.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::record::StepIdentity;
 
 /// The overall answer, in order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Every judged cell is within its harm limit.
     Pass,
@@ -19,8 +18,7 @@ pub enum Verdict {
 }
 
 /// What to do with a migration step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Passed, and no criterion of the step is unmet.
     Keep,
@@ -31,7 +29,7 @@ pub enum Decision {
 }
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Median response time, ms.
@@ -60,8 +58,7 @@ pub enum Metric {
 }
 
 /// Cells that are judged together, so that one false alarm is one in the family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Response and first-item percentiles.
     Latency,
@@ -74,7 +71,7 @@ pub enum Family {
 }
 
 /// One comparison: a record with two arms, or two records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Label of the record.
     pub label: String,
@@ -111,7 +108,7 @@ pub struct Comparison {
 }
 
 /// Whether the numbers may be used.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validity {
     /// Each makes the comparison [`Verdict::Invalid`]; with what to do.
     pub faults: Vec<String>,
@@ -120,7 +117,7 @@ pub struct Validity {
 }
 
 /// One success criterion of a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion {
     /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`.
     pub name: String,
@@ -133,7 +130,7 @@ pub struct Criterion {
 }
 
 /// One endpoint × level × metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// Endpoint, or `None` for the whole service.
     pub endpoint: Option<String>,
@@ -158,7 +155,7 @@ pub struct Cell {
 }
 
 /// A value of one arm.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Estimate {
     /// Over all blocks of the arm; `None` when nothing was measured.
     pub value: Option<f64>,
@@ -175,7 +172,7 @@ pub struct Estimate {
 }
 
 /// A paired difference.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// `ratio` (after ÷ before) or `difference` (after − before, in the metric's unit).
     pub scale: Scale,
@@ -200,8 +197,7 @@ pub struct Change {
 }
 
 /// Which arithmetic a change is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// after ÷ before.
     Ratio,
@@ -210,8 +206,7 @@ pub enum Scale {
 }
 
 /// What follows from one cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Significantly worse than the margin, and more than the floor.
     Regression,

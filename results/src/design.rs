@@ -22,7 +22,7 @@ pub enum ArmName {
 
 impl ArmName {
     /// Its key in [`crate::record::RunRecord::arms`].
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Before => "before",
             Self::After => "after",
@@ -88,9 +88,7 @@ pub enum DesignError {
 pub struct Design {
     pairs: u32,
     levels: Vec<u32>,
-    alpha: f64,
     seed: u64,
-    requests: u64,
 }
 
 /// Fewest pairs with which a difference can be significant: 2⁻ᴾ ≤ α, 5 at .05
@@ -146,9 +144,7 @@ impl Design {
         Ok(Self {
             pairs,
             levels,
-            alpha,
             seed,
-            requests,
         })
     }
 
@@ -190,11 +186,6 @@ impl Design {
             }
         }
         blocks
-    }
-
-    /// What this design can't see, one sentence each, plain text.
-    pub fn blind_spots(&self) -> Vec<String> {
-        blind_spots(self.requests, Some(self.pairs), self.alpha)
     }
 }
 
@@ -280,12 +271,9 @@ mod tests {
 
     #[test]
     fn blind_spots_name_what_it_takes() {
-        let quick = Design::new(7, vec![20], 0.05, 1, 200).unwrap();
-        insta::assert_snapshot!(quick.blind_spots().join("\n"));
-        let full = Design::new(10, vec![20], 0.05, 1, 2_000).unwrap();
-        assert_eq!(full.blind_spots(), Vec::<String>::new());
-        let least = Design::new(5, vec![20], 0.05, 1, 2_000).unwrap();
-        let spots = least.blind_spots();
+        insta::assert_snapshot!(blind_spots(200, Some(7), 0.05).join("\n"));
+        assert_eq!(blind_spots(2_000, Some(10), 0.05), Vec::<String>::new());
+        let spots = blind_spots(2_000, Some(5), 0.05);
         assert!(spots[1].contains("it takes 6"), "{spots:?}");
     }
 

@@ -11,7 +11,7 @@ use crate::order_statistics::interval_ranks;
 
 /// A percentile of requests of which some failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantile {
+pub(crate) enum Quantile {
     /// This many microseconds.
     Exact(u64),
     /// Not less than this many microseconds: failures or unfinished requests
@@ -21,21 +21,21 @@ pub enum Quantile {
 
 impl Quantile {
     /// The number or the bound, in microseconds.
-    pub fn us(self) -> u64 {
+    pub(crate) fn us(self) -> u64 {
         match self {
             Self::Exact(us) | Self::AtLeast(us) => us,
         }
     }
 
     /// True for [`Quantile::AtLeast`].
-    pub fn is_bound(self) -> bool {
+    pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::AtLeast(_))
     }
 }
 
 /// The error-adjusted distribution of one endpoint's times.
 #[derive(Debug, Clone)]
-pub struct ErrorAdjusted {
+pub(crate) struct ErrorAdjusted {
     /// Value in µs and the share of requests that needed at most that long.
     steps: Vec<(u64, f64)>,
     bound_us: u64,
@@ -46,7 +46,7 @@ impl ErrorAdjusted {
     /// From successes, the ages of unfinished requests and the number of
     /// failures. A failure counts as at least `timeout_us`, the endpoint's own
     /// timeout, however fast it came.
-    pub fn new(
+    pub(crate) fn new(
         successes: &LatencyHistogram,
         in_flight: &LatencyHistogram,
         failed: u64,
@@ -81,13 +81,13 @@ impl ErrorAdjusted {
     }
 
     /// Requests behind it: successes, failures and unfinished ones.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// The `q`-quantile, of type 1 as [`LatencyHistogram::quantile_us`] is, and
     /// equal to it when nothing failed. `None` without requests.
-    pub fn quantile(&self, q: f64) -> Option<Quantile> {
+    pub(crate) fn quantile(&self, q: f64) -> Option<Quantile> {
         if self.count == 0 {
             return None;
         }
@@ -102,7 +102,7 @@ impl ErrorAdjusted {
 
     /// Its distribution-free 95 % interval, where the sample is large enough
     /// for one; see [`interval_ranks`].
-    pub fn interval(&self, q: f64) -> Option<(Quantile, Quantile)> {
+    pub(crate) fn interval(&self, q: f64) -> Option<(Quantile, Quantile)> {
         let (low, high) = interval_ranks(q, self.count)?;
         let at = |rank: u64| self.quantile(rank as f64 / self.count as f64);
         Some((at(low)?, at(high)?))
@@ -112,15 +112,8 @@ impl ErrorAdjusted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::histogram_of as of;
     use proptest::prelude::*;
-
-    fn of(values: &[u64]) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        for value in values {
-            histogram.record_us(*value);
-        }
-        histogram
-    }
 
     #[test]
     fn failing_fast_does_not_look_faster() {

@@ -151,18 +151,11 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::histogram_of as of;
     use flate2::Compression;
     use flate2::write::ZlibEncoder;
     use proptest::prelude::*;
     use std::io::Write;
-
-    fn of(values: &[u64]) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        for value in values {
-            histogram.record_us(*value);
-        }
-        histogram
-    }
 
     /// The inner form, with a header that is right but for what is given.
     fn plain(stated_bytes: u32, digits: u32, high: u64, payload: &[u8]) -> Vec<u8> {

@@ -107,30 +107,9 @@ impl LatencyHistogram {
         self.count() == 0
     }
 
-    /// How many recorded values are at most `latency_us`, by bins.
-    pub fn count_at_most(&self, latency_us: u64) -> u64 {
-        let end_us = counters(&[]).highest_equivalent(latency_us.min(VALUE_US_MAX));
-        self.iter()
-            .take_while(|(value, _)| *value <= end_us)
-            .fold(0, |sum, (_, count)| sum.saturating_add(count))
-    }
-
     /// The largest recorded value, as its bin's upper end.
     pub fn max_us(&self) -> Option<u64> {
         self.bins().last().map(|(end_us, _)| *end_us)
-    }
-
-    /// The smallest recorded value, as its bin's upper end.
-    pub fn min_us(&self) -> Option<u64> {
-        self.bins().first().map(|(end_us, _)| *end_us)
-    }
-
-    /// Mean of the recorded values in microseconds.
-    pub fn mean_us(&self) -> Option<f64> {
-        let (sum, count) = self.iter().fold((0.0, 0.0), |(sum, n), (value, count)| {
-            (sum + value as f64 * count as f64, n + count as f64)
-        });
-        (count > 0.0).then(|| sum / count)
     }
 
     /// The `q`-quantile in microseconds: the smallest recorded value that at
@@ -245,18 +224,21 @@ pub(crate) fn rank_of(q: f64, n: u64) -> u64 {
     ((exact * (1.0 - 4e-12)).ceil() as u64).clamp(1, n.max(1))
 }
 
+/// For tests: these values, recorded.
+#[cfg(test)]
+pub(crate) fn histogram_of(values: &[u64]) -> LatencyHistogram {
+    let mut histogram = LatencyHistogram::new();
+    for value in values {
+        histogram.record_us(*value);
+    }
+    histogram
+}
+
 #[cfg(test)]
 mod tests {
+    use super::histogram_of as of;
     use super::*;
     use proptest::prelude::*;
-
-    fn of(values: &[u64]) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::new();
-        for value in values {
-            histogram.record_us(*value);
-        }
-        histogram
-    }
 
     #[test]
     fn quantiles_are_order_statistics() {
@@ -324,9 +306,6 @@ mod tests {
             let mut histogram = of(&[value]);
             let reported = histogram.max_us().unwrap();
             prop_assert!(reported >= value && reported - value <= value / 1_000);
-            prop_assert_eq!(histogram.count_at_most(value), 1);
-            prop_assert_eq!(histogram.count_at_most(reported.saturating_add(1)), 1);
-            prop_assert_eq!(histogram.count_at_most(value - value / 500 - 1.min(value)), u64::from(value == 0));
             histogram.record_us(reported);
             prop_assert_eq!(histogram.iter().count(), 1);
         }

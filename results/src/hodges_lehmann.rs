@@ -6,21 +6,21 @@ const EXACT_PAIRS_MAX: usize = 64;
 
 /// A Hodges–Lehmann estimate with its signed-rank interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HodgesLehmann {
+pub(crate) struct HodgesLehmann {
     /// Median of the Walsh averages.
-    pub estimate: f64,
+    pub(crate) estimate: f64,
     /// Lower end.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Upper end.
-    pub high: f64,
+    pub(crate) high: f64,
     /// What the interval really covers: at least what was asked for, unless
     /// there are too few differences; then all that they can give.
-    pub confidence: f64,
+    pub(crate) confidence: f64,
 }
 
 /// The estimate of the centre of `differences` with a two-sided interval of
 /// `confidence`. `None` without differences.
-pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<HodgesLehmann> {
+pub(crate) fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<HodgesLehmann> {
     if differences.is_empty() {
         return None;
     }

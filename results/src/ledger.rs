@@ -1,11 +1,9 @@
 //! The ledger of a migration: one row per step, keep, revert or undecided.
 
-use serde::{Deserialize, Serialize};
-
 use crate::comparison::{Cell, Comparison, Decision, Estimate, Metric, Outcome, Verdict};
 
 /// One step against the one before it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// For example `2a`; the comparison's label where it is of no step.
     pub step: String,
@@ -35,7 +33,7 @@ pub struct Row {
 }
 
 /// A metric in both arms.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BeforeAfter {
     /// In the first arm.
     pub before: Measured,
@@ -44,7 +42,7 @@ pub struct BeforeAfter {
 }
 
 /// A metric in one arm.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// In the unit of the row's field.
     pub value: f64,

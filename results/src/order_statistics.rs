@@ -7,7 +7,7 @@ const EXACT_N_MAX: u64 = 10_000_000;
 
 /// Requests per endpoint and block from which the `q`-quantile is judged:
 /// 20 ÷ (1 − q), so that 20 requests are expected beyond it.
-pub fn requests_needed(q: f64) -> u64 {
+pub(crate) fn requests_needed(q: f64) -> u64 {
     // Lowered slightly first: 20 ÷ (1 − 0.95) must be 400 and not 401.
     let exact = 20.0 / (1.0 - q.clamp(0.0, 1.0 - 1e-9));
     (exact * (1.0 - 1e-9)).ceil() as u64
@@ -16,7 +16,7 @@ pub fn requests_needed(q: f64) -> u64 {
 /// Ranks (from 1) of the order statistics that enclose the `q`-quantile with
 /// 95 % confidence, 2.5 % on each side (David and Nagaraja, *Order Statistics*,
 /// §7.1). `None` when `n` is too small: below 72 at p95, below 368 at p99.
-pub fn interval_ranks(q: f64, n: u64) -> Option<(u64, u64)> {
+pub(crate) fn interval_ranks(q: f64, n: u64) -> Option<(u64, u64)> {
     if n == 0 || !(0.0..1.0).contains(&q) || q == 0.0 {
         return None;
     }

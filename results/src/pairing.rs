@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::design::ArmName;
-use crate::policy::Policy;
+use crate::policy::{GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX};
 use crate::record::{Block, RunRecord, SCHEMA_MINOR};
 use crate::validate::total;
 use crate::wording;
@@ -167,10 +167,7 @@ pub(crate) fn faults_of(block: &Block, model: &str, policy: &Policy) -> Vec<Stri
             wording::plural(local, "local fault")
         ));
     }
-    if let Some(steal) = block
-        .steal_share
-        .filter(|share| *share > policy.steal_share_max)
-    {
+    if let Some(steal) = block.steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
         faults.push(format!(
             "{}: {} % of CPU time was stolen by the hypervisor; measure again on a quieter machine",
             name(block),
@@ -192,7 +189,7 @@ pub(crate) fn faults_of(block: &Block, model: &str, policy: &Policy) -> Vec<Stri
 /// Open model: the larger of half the p50 margin of the median and 0.5 ms. Closed: a constant.
 fn lag_limit_us(block: &Block, model: &str, policy: &Policy) -> u64 {
     if model != "open" {
-        return policy.generator_lag_p99_us_max;
+        return GENERATOR_LAG_P99_US_MAX;
     }
     let margin = policy
         .margin(crate::comparison::Metric::ResponseP50)

@@ -9,6 +9,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::comparison::{Family, Metric, Scale};
+use crate::text_position::position;
+
+/// A block with a larger share of stolen CPU time is invalid: the machine was not ours.
+pub const STEAL_SHARE_MAX: f64 = 0.05;
+/// A block of the closed model whose generator lag has a larger p99 is invalid: its first
+/// requests did not start together.
+pub const GENERATOR_LAG_P99_US_MAX: u64 = 5_000;
 
 /// How the comparison judges.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,10 +29,6 @@ pub struct Policy {
     pub judged: BTreeSet<Metric>,
     /// Values that differ from [`Margin::default_of`].
     pub margins: BTreeMap<Metric, Margin>,
-    /// A block with a larger share of stolen CPU time is invalid.
-    pub steal_share_max: f64,
-    /// A block of the closed model whose generator lag has a larger p99 is invalid.
-    pub generator_lag_p99_us_max: u64,
 }
 
 /// What is a regression and what is harm, for one metric.
@@ -145,8 +148,6 @@ impl Default for Policy {
                 .filter(|metric| metric.family() != Family::Advisory)
                 .collect(),
             margins: BTreeMap::new(),
-            steal_share_max: 0.05,
-            generator_lag_p99_us_max: 5_000,
         }
     }
 }
@@ -211,12 +212,11 @@ impl Policy {
     /// [`PolicyError`] with the place in the file and what to do.
     pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
         let error_at = |offset: usize, message: String, fix: &str| {
-            let before = &text.as_bytes()[..offset.min(text.len())];
-            let line_start = before.iter().rposition(|byte| *byte == b'\n');
+            let (line, column) = position(text.as_bytes(), offset);
             PolicyError {
                 origin: origin.to_owned(),
-                line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
-                column: before.len() - line_start.map_or(0, |newline| newline + 1) + 1,
+                line,
+                column,
                 message,
                 fix: fix.to_owned(),
             }

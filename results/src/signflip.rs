@@ -21,7 +21,7 @@ const TIE: f64 = 1e-9;
 
 /// A set of sign flips of `pairs` differences; the first is the identity.
 #[derive(Debug, Clone)]
-pub struct SignFlips {
+pub(crate) struct SignFlips {
     pairs: usize,
     count: usize,
     /// 1 or −1, all flips of the first pair, then of the second, …: sums over all flips
@@ -31,16 +31,16 @@ pub struct SignFlips {
 
 /// One cell's differences, larger is worse.
 #[derive(Debug, Clone)]
-pub struct TestCell {
+pub(crate) struct TestCell {
     /// One per pair, with the margin subtracted: "not worse" is ≤ 0.
-    pub differences: Vec<f64>,
+    pub(crate) differences: Vec<f64>,
     /// The standard error is never below this: what the metric can resolve.
-    pub standard_error_min: f64,
+    pub(crate) standard_error_min: f64,
 }
 
 impl SignFlips {
     /// All flips up to 12 pairs, else 10 000 seeded ones.
-    pub fn new(pairs: usize, seed: u64) -> Self {
+    pub(crate) fn new(pairs: usize, seed: u64) -> Self {
         let sign = |flipped: bool| if flipped { -1.0 } else { 1.0 };
         if pairs <= EXACT_PAIRS_MAX {
             let count = 1usize << pairs;
@@ -67,7 +67,7 @@ impl SignFlips {
     }
 
     /// How many flips there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
@@ -88,7 +88,7 @@ impl SignFlips {
     ///
     /// # Panics
     /// If a cell has another number of differences than there are pairs.
-    pub fn test(&self, cells: &[TestCell]) -> Vec<f64> {
+    pub(crate) fn test(&self, cells: &[TestCell]) -> Vec<f64> {
         let statistics: Vec<Vec<f64>> = cells.iter().map(|cell| self.statistics(cell)).collect();
         let mut order: Vec<usize> = (0..cells.len()).collect();
         // Least significant first: the running maximum then covers exactly the cells
@@ -116,7 +116,7 @@ impl SignFlips {
     ///
     /// # Panics
     /// As [`Self::test`].
-    pub fn critical_t(&self, cells: &[TestCell], alpha: f64) -> f64 {
+    pub(crate) fn critical_t(&self, cells: &[TestCell], alpha: f64) -> f64 {
         let mut largest = vec![f64::NEG_INFINITY; self.count()];
         for cell in cells {
             let mean = cell.differences.iter().sum::<f64>() / self.pairs.max(1) as f64;
@@ -159,7 +159,7 @@ impl SignFlips {
     /// of their *flipped* pairs at or below θ: the bound is an order statistic of
     /// those means, no search is needed and nothing is approximated. `None` with
     /// too few pairs (2⁻ᴾ > α).
-    pub fn lower_bound(&self, differences: &[f64], alpha: f64) -> Option<f64> {
+    pub(crate) fn lower_bound(&self, differences: &[f64], alpha: f64) -> Option<f64> {
         let allowed = (alpha * self.count as f64 * (1.0 + TIE)).floor() as usize;
         if allowed == 0 || differences.is_empty() {
             return None;
@@ -182,7 +182,7 @@ impl SignFlips {
     }
 
     /// The same on the other side.
-    pub fn upper_bound(&self, differences: &[f64], alpha: f64) -> Option<f64> {
+    pub(crate) fn upper_bound(&self, differences: &[f64], alpha: f64) -> Option<f64> {
         let mirrored: Vec<f64> = differences.iter().map(|d| -d).collect();
         self.lower_bound(&mirrored, alpha).map(|bound| -bound)
     }

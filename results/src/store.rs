@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::json_position;
 use crate::record::{RunRecord, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME};
+use crate::text_position;
 
 /// Far above any honest record; a file beyond it is not read into memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -223,7 +223,7 @@ struct Document<'a> {
 
 impl Document<'_> {
     fn malformed(&self, json_path: String, message: String, fix: &str) -> StoreError {
-        let (line, column) = json_position::locate(self.bytes, &json_path);
+        let (line, column) = text_position::locate(self.bytes, &json_path);
         StoreError::Malformed {
             path: self.path.to_owned(),
             line,
@@ -282,7 +282,7 @@ impl Document<'_> {
             let mut track = serde_path_to_error::Track::new();
             let tracked = serde_path_to_error::Deserializer::new(json, &mut track);
             let result = serde_ignored::deserialize(tracked, |path| {
-                unknown.get_or_insert_with(|| json_position::ignored_path(&path));
+                unknown.get_or_insert_with(|| text_position::ignored_path(&path));
             });
             result.map_err(|error| serde_path_to_error::Error::new(track.path(), error))
         })?;

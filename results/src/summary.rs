@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::comparison::{Estimate, Metric};
 use crate::measure::{Subject, Times, estimate};
 use crate::order_statistics::requests_needed;
 use crate::record::{Block, ErrorKind, RunRecord};
 
 /// One arm × level × endpoint of a record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
@@ -45,7 +43,7 @@ pub struct Summary {
 }
 
 /// One percentile with what may be said about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Percentile {
     /// 0.5, 0.95 or 0.99.
     pub q: f64,

@@ -3,7 +3,7 @@
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Outcome, Scale, Verdict};
 use unstall_results::policy::Policy;
-use unstall_results::record::{ErrorKind, RunRecord};
+use unstall_results::record::RunRecord;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 /// The comparison as text: all sentences, then one line per cell.
@@ -386,16 +386,4 @@ fn swapping_the_arms_mirrors_everything() {
         mirrored += 1;
     }
     assert!(mirrored > 10, "{mirrored}");
-}
-
-#[test]
-fn a_comparison_survives_json() {
-    let mut odd = record(1, 6, 400, &two_endpoints());
-    odd.blocks[0].errors.insert(ErrorKind::Timeout, 0);
-    let comparison = compare(&odd, &Policy::default()).unwrap();
-    let text = serde_json::to_string(&comparison).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Comparison>(&text).unwrap(),
-        comparison
-    );
 }

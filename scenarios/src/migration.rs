@@ -11,8 +11,6 @@ use crate::catalogue;
 use crate::document::{Document, Place, read_text};
 use crate::error::{ScenarioError, suggestion};
 
-/// The name of the plan that comes with the program.
-pub const SHIPPED_NAME: &str = "async-migration";
 const SHIPPED: &str = include_str!("../migrations/async-migration.toml");
 
 /// A migration, step by step.
@@ -140,11 +138,6 @@ impl MigrationPlan {
     /// None that a released program has: a test reads it.
     pub fn shipped() -> Result<Self, ScenarioError> {
         Self::parse(SHIPPED, Path::new("migrations/async-migration.toml"))
-    }
-
-    /// The shipped plan's text, for showing it.
-    pub fn shipped_text() -> &'static str {
-        SHIPPED
     }
 
     /// Reads and checks a plan's file.

@@ -76,11 +76,6 @@ impl Request {
         })
     }
 
-    /// Whether it is always the same, so that it can be built once.
-    pub fn is_constant(&self, plan: &Plan) -> bool {
-        self.variation(plan) == Variation::Never
-    }
-
     /// How often it must be built anew.
     pub fn variation(&self, plan: &Plan) -> Variation {
         self.templates()

@@ -74,7 +74,7 @@ fn the_tunnel_requests_can_be_built_once_and_the_creation_once_per_user() {
         tunnel
             .requests
             .iter()
-            .all(|request| request.is_constant(&tunnel))
+            .all(|request| request.variation(&tunnel) == Variation::Never)
     );
     let usage = catalogue::open("usage-check", &inputs).unwrap();
     let variations: Vec<Variation> = usage

@@ -80,12 +80,6 @@ impl ExactDelay {
             .unwrap_or_default() // no request yet
     }
 
-    /// What happened on all routes.
-    #[must_use]
-    pub fn truths(&self) -> BTreeMap<String, RouteTruth> {
-        lock(&self.truth.routes).clone()
-    }
-
     /// Forgets what happened so far. The one in N keeps its turn.
     pub fn reset_truth(&self) {
         lock(&self.truth.routes).clear();

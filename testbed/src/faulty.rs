@@ -7,13 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockname, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockname, socket};
 
 use crate::fault::{Ending, Fault};
 use crate::http_message::{Request, Requests, json_answer};
-use crate::peer::{Door, Peer, lock};
+use crate::peer::{Door, Peer, lock, reset_when_closed};
 
 /// How the whole server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,15 +222,6 @@ fn answer(mut stream: &TcpStream, request: &Request, fault: &Fault) -> io::Resul
         }
     }
     Ok(script.ending)
-}
-
-/// Makes the close that follows send RST instead of FIN (socket(7), `SO_LINGER`).
-fn reset_when_closed(stream: &TcpStream) -> io::Result<()> {
-    let linger = nix::libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    Ok(setsockopt(stream, sockopt::Linger, &linger)?)
 }
 
 /// Reads and ignores until the client closes or the server ends.

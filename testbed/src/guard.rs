@@ -10,7 +10,9 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::peer::lock;
 
 const SCRIPT: &str = include_str!("guard.sh");
 
@@ -66,24 +68,6 @@ impl Guard {
         Ok(Self { shell, orders })
     }
 
-    /// Has the process group `pgid` ended by TERM, then KILL. Call it while the group's leader is
-    /// alive: its start time tells it from a later process with the same number.
-    ///
-    /// # Errors
-    /// When the leader is gone already, or the guard process is.
-    pub fn watch_group(&self, pgid: u32) -> io::Result<()> {
-        self.watch_group_with(pgid, StopSignal::Term)
-    }
-
-    /// Like [`Guard::watch_group`], with another first signal.
-    ///
-    /// # Errors
-    /// As [`Guard::watch_group`].
-    pub fn watch_group_with(&self, pgid: u32, signal: StopSignal) -> io::Result<()> {
-        let start = start_time(pgid)?;
-        self.order(&format!("watch {pgid} {start} {}", signal.name()))
-    }
-
     /// Forgets a process group: its owner saw it end, or wants it to live on.
     ///
     /// # Errors
@@ -100,14 +84,6 @@ impl Guard {
         self.order(&format!("remove {}", removable(path)?))
     }
 
-    /// Forgets a folder given to [`Guard::remove_dir`].
-    ///
-    /// # Errors
-    /// As [`Guard::remove_dir`].
-    pub fn keep_dir(&self, path: &Path) -> io::Result<()> {
-        self.order(&format!("keep {}", removable(path)?))
-    }
-
     /// Starts `command` as the leader of a process group that is watched before its program runs:
     /// there is no moment at which the owner's death would leave it behind.
     ///
@@ -118,7 +94,7 @@ impl Guard {
         let mut child = command.spawn()?;
         let gate = child.stdin.take();
         let opened = self
-            .watch_group_with(child.id(), signal)
+            .watch_group(child.id(), signal)
             .and_then(|()| gate.map_or(Ok(()), |mut gate| gate.write_all(b"go\n")));
         if let Err(error) = opened {
             // The closed gate ends the shell that waits at it, without having run the program.
@@ -132,6 +108,13 @@ impl Guard {
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.shell.id()
+    }
+
+    /// Has the process group `pgid` ended. Call it while the group's leader is alive: its start
+    /// time tells it from a later process with the same number.
+    fn watch_group(&self, pgid: u32, signal: StopSignal) -> io::Result<()> {
+        let start = start_time(pgid)?;
+        self.order(&format!("watch {pgid} {start} {}", signal.name()))
     }
 
     fn order(&self, line: &str) -> io::Result<()> {
@@ -185,11 +168,6 @@ impl GuardedCommand {
     pub fn command(&mut self) -> &mut Command {
         &mut self.gate
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic between two whole lines leaves nothing half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn removable(path: &Path) -> io::Result<&str> {

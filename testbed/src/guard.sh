@@ -5,7 +5,6 @@
 #   watch GROUP START SIGNAL   end this process group, whose leader started at START
 #   release GROUP              no longer
 #   remove PATH                remove this folder at the end
-#   keep PATH                  no longer
 # START is field 22 of /proc/GROUP/stat: a leader with another start is a stranger that got the
 # same number later, and is left alone.
 trap '' HUP INT TERM QUIT PIPE
@@ -53,9 +52,6 @@ while IFS=' ' read -r order rest; do
         ;;
     release) groups=$(without "$groups" "$rest") ;;
     remove) folders="$folders$rest
-" ;;
-    keep) folders=$(printf %s "$folders" | grep -vxF -- "$rest")
-        [ -z "$folders" ] || folders="$folders
 " ;;
     esac
 done

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
+use nix::sys::socket::{setsockopt, sockopt};
+
 /// A running peer. Dropping it closes the port, then every connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -130,4 +132,13 @@ where
 /// The data behind a lock that no panic can leave half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the close that follows send RST instead of FIN (socket(7), `SO_LINGER`).
+pub(crate) fn reset_when_closed(stream: &TcpStream) -> io::Result<()> {
+    let linger = nix::libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    Ok(setsockopt(stream, sockopt::Linger, &linger)?)
 }

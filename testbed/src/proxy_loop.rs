@@ -15,12 +15,11 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use crate::peer::reset_when_closed;
 use crate::proxied_connection::{End, Key, Slot, ends_of};
 
 /// What one connection may have on its way in one direction before its sender has to wait.
@@ -186,12 +185,8 @@ impl ProxyLoop {
             Parcel::Chunk(_) => {} // its receiver is gone
             Parcel::HalfClose => end.closing = true,
             Parcel::Reset => {
-                // A close without lingering sends RST. Refused only for a socket that is broken.
-                let linger = nix::libc::linger {
-                    l_onoff: 1,
-                    l_linger: 0,
-                };
-                let _ = setsockopt(&end.stream, sockopt::Linger, &linger);
+                // Refused only for a socket that is broken.
+                let _ = reset_when_closed(&end.stream);
                 self.remove(key);
                 return Ok(());
             }

@@ -179,12 +179,6 @@ impl Testbed {
         }
     }
 
-    /// Are both servers private?
-    #[must_use]
-    pub fn is_private(&self) -> bool {
-        self.redis.server.is_some() && self.postgres.server.is_some()
-    }
-
     /// Is the Redis private, so that it may be emptied?
     #[must_use]
     pub fn redis_is_private(&self) -> bool {

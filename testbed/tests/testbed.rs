@@ -35,7 +35,7 @@ fn state_is_set_back_and_two_testbeds_do_not_meet() -> Outcome {
     let first = Testbed::start(&Options::default())?;
     let up_ms = began.elapsed().as_millis();
     let second = Testbed::start(&Options::default())?;
-    assert!(first.is_private());
+    assert!(first.redis_is_private() && first.postgres_is_private());
     assert_ne!(first.redis_address(), second.redis_address());
     assert_ne!(first.postgres_address(), second.postgres_address());
 
@@ -103,7 +103,7 @@ fn servers_of_somebody_else_lose_nothing() -> Outcome {
         redis_url: Some(theirs.redis_url()),
     })?;
 
-    assert!(!ours.is_private());
+    assert!(!ours.redis_is_private() && !ours.postgres_is_private());
     assert_eq!(ours.redis_address(), theirs.redis_address());
     assert!(matches!(
         ours.flush_redis(),

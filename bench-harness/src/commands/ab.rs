@@ -16,7 +16,7 @@ use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
-use crate::record_file::{Placement, RecordFile};
+use crate::record_file::Placement;
 use crate::session::{self, Prepared, Session, Stage, Turn};
 use crate::{identity, inputs, interrupt};
 
@@ -148,13 +148,6 @@ fn open(
         arguments.requests,
     )?;
     let turns = session::turns(&design, Amount::PerEndpoint(arguments.requests));
-    let id = identity::new_id();
-    let placement = Placement {
-        out: common.out.as_deref(),
-        several: common.scenarios.len() > 1,
-        force: common.force,
-    };
-    let file = RecordFile::choose(placement, &plan.name, &id)?;
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
         model: "closed".to_owned(),
@@ -173,11 +166,12 @@ fn open(
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
     };
-    let record = Opening {
-        id,
+    Opening {
+        placement: Placement::of(common),
         label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
-        plan: &plan,
+        plan,
         load,
+        turns,
         arms: BTreeMap::from([
             (BEFORE.to_owned(), before.arm()),
             (AFTER.to_owned(), after.arm()),
@@ -185,14 +179,7 @@ fn open(
         step: None,
         colocated: before.is_local() || after.is_local(),
     }
-    .record();
-    Ok(Session {
-        plan,
-        record,
-        file,
-        turns,
-        guard: opening::guard()?,
-    })
+    .session()
 }
 
 #[cfg(test)]

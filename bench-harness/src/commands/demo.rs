@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Amount;
-use unstall_bench_harness::process_group::find_program;
+use unstall_bench_harness::process_group::{REFERENCE, find_program};
 use unstall_reports::markdown;
 use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
@@ -26,7 +26,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::private_servers::PrivateServers;
-use crate::record_file::{self, Placement, RecordFile};
+use crate::record_file::{self, Placement};
 use crate::session::{self, Session};
 use crate::{identity, interrupt};
 
@@ -39,8 +39,6 @@ const PAIRS_QUICK: u32 = 7;
 /// Rounds per user and ms: enough to open every connection of the pools, which is most of
 /// what a warm-up does for a service without a compiler at run time.
 const WARMUP_QUICK: (u32, u64) = (2, 500);
-/// The service that is measured, a program of its own.
-const REFERENCE: &str = "unstall-reference";
 /// The report's file name.
 const REPORT: &str = "report.html";
 /// The ledger's file name.
@@ -174,8 +172,7 @@ fn open(
     replay: Replay,
     servers: &mut PrivateServers,
 ) -> anyhow::Result<Session> {
-    let id = identity::new_id();
-    let file = choose_file(&arguments.out, &replay, &id)?;
+    let path = arguments.out.join(record_name(&replay.step));
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
@@ -203,15 +200,20 @@ fn open(
         git: None,
     };
     let step = &replay.step;
-    let record = Opening {
-        id,
+    let session = Opening {
+        placement: Placement {
+            out: Some(&path),
+            several: false,
+            force: false,
+        },
         label: if arguments.aa {
             format!("{}, the same version twice", step.id)
         } else {
             format!("{} {}", step.id, step.title)
         },
-        plan: &replay.scenario,
+        plan: replay.scenario,
         load,
+        turns,
         arms: BTreeMap::from([
             (BEFORE.to_owned(), arm(&replay.before)),
             (AFTER.to_owned(), arm(&replay.after)),
@@ -220,29 +222,14 @@ fn open(
         step: (!arguments.aa).then(|| identity(step)),
         colocated: true,
     }
-    .record();
-    servers.set_versions(replay.before, replay.after);
-    Ok(Session {
-        plan: replay.scenario,
-        record,
-        file,
-        turns,
-        guard: opening::guard()?,
-    })
-}
-
-/// Earlier results were moved aside: what is there now is somebody else's.
-fn choose_file(folder: &Path, replay: &Replay, id: &str) -> anyhow::Result<RecordFile> {
-    let path = folder.join(record_name(&replay.step));
-    let placement = Placement {
-        out: Some(&path),
-        several: false,
-        force: false,
-    };
-    RecordFile::choose(placement, &replay.scenario.name, id).with_context(|| {
-        let folder = folder.display();
+    .session()
+    // Earlier results were moved aside: what is there now is somebody else's.
+    .with_context(|| {
+        let folder = arguments.out.display();
         format!("another demo seems to be writing to {folder}; give each an --out of its own")
-    })
+    })?;
+    servers.set_versions(replay.before, replay.after);
+    Ok(session)
 }
 
 fn identity(step: &Step) -> StepIdentity {

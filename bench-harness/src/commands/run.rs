@@ -12,7 +12,7 @@ use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
-use crate::record_file::{Placement, RecordFile};
+use crate::record_file::Placement;
 use crate::session::{Prepared, Session, Stage, Turn};
 use crate::{identity, inputs, interrupt};
 
@@ -66,13 +66,6 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
 /// Everything that is decided before the first request.
 fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let id = identity::new_id();
-    let placement = Placement {
-        out: common.out.as_deref(),
-        several: common.scenarios.len() > 1,
-        force: common.force,
-    };
-    let file = RecordFile::choose(placement, &plan.name, &id)?;
     let levels = levels(arguments, &plan)?;
     let turns: Vec<Turn> = levels
         .iter()
@@ -110,23 +103,17 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         url: Some(arguments.target.clone()),
         git: None,
     };
-    let record = Opening {
-        id,
+    Opening {
+        placement: Placement::of(common),
         label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
-        plan: &plan,
+        plan,
         load,
+        turns,
         arms: BTreeMap::from([(ONLY.to_owned(), arm)]),
         step: None,
         colocated: opening::is_local(target),
     }
-    .record();
-    Ok(Session {
-        plan,
-        record,
-        file,
-        turns,
-        guard: opening::guard()?,
-    })
+    .session()
 }
 
 fn levels(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Vec<u32>> {

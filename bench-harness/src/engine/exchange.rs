@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::target::Target;
 
 /// Bodies are kept for the check up to this size; what is longer is only counted.
-pub const CHECKED_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+const CHECKED_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// One user's way to the service: its connection, opened when it is needed.
 pub(super) struct Client {

@@ -7,8 +7,6 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -18,7 +16,7 @@ use super::liveness::Liveness;
 use super::progress::Progress;
 use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
-use super::tally::FinishedTally;
+use super::tally::{FinishedTally, thread_cpu};
 use super::target::Target;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec};
@@ -194,14 +192,6 @@ async fn end_of_time(spec: &BlockSpec, begun: Option<Instant>) {
         }
         _ => std::future::pending().await,
     }
-}
-
-/// User and system time of this thread.
-pub(super) fn thread_cpu() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)
-        .expect("getrusage fails only for a bad argument, and this one is a constant");
-    let spent_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Duration::from_micros(u64::try_from(spent_us).unwrap_or(0))
 }
 
 #[cfg(test)]

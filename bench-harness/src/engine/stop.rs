@@ -10,7 +10,7 @@ pub struct Stop {
 
 /// How far a stop has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Urgency {
+pub(crate) enum Urgency {
     /// Nobody asked.
     Running,
     /// Send nothing more, let answers arrive for a grace time.
@@ -37,8 +37,7 @@ impl Stop {
         });
     }
 
-    /// How far it has gone.
-    pub fn urgency(&self) -> Urgency {
+    pub(crate) fn urgency(&self) -> Urgency {
         *self.sender.borrow()
     }
 
@@ -48,7 +47,7 @@ impl Stop {
     }
 
     /// Waits until the stop has reached `urgency`; for ever if nobody asks.
-    pub async fn reached(&self, urgency: Urgency) {
+    pub(crate) async fn reached(&self, urgency: Urgency) {
         let mut receiver = self.sender.subscribe();
         // The sender lives in `self`, so waiting can't fail before the condition holds.
         if receiver

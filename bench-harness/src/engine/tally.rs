@@ -1,8 +1,10 @@
-//! What one generator thread counts, and how threads are joined.
+//! What one generator thread counts and uses, and how threads are joined.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
 
@@ -190,4 +192,12 @@ fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.queue.merge(&theirs.queue);
     mine.failed.merge(&theirs.failed);
     mine.in_flight.merge(&theirs.in_flight);
+}
+
+/// User and system time of this thread.
+pub(super) fn thread_cpu() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)
+        .expect("getrusage fails only for a bad argument, and this one is a constant");
+    let spent_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(u64::try_from(spent_us).unwrap_or(0))
 }

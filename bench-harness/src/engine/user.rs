@@ -13,12 +13,11 @@ use unstall_scenarios::scope::Scope;
 use super::connection::WriteStamp;
 use super::exchange::{Answer, Client, Stamps};
 use super::failure::{Cause, Failure};
-use super::generator::thread_cpu;
 use super::liveness::Liveness;
 use super::prepared::{Place, Prepared};
 use super::progress::Progress;
 use super::series::SharedSeries;
-use super::tally::Tally;
+use super::tally::{Tally, thread_cpu};
 use super::target::Target;
 use super::{SetupFailure, Warmup};
 

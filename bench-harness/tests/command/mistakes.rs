@@ -134,6 +134,33 @@ fn shown_scenarios_and_schemas_are_what_check_reads() {
 }
 
 #[test]
+fn what_is_not_driven_yet_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, more, words) in [
+        (
+            "streaming",
+            "[request.stream]\ndecoder = \"sse\"\n",
+            ["`GET it`", "[request.stream]"],
+        ),
+        (
+            "arriving",
+            "[load]\nopen = { stages = [{ rate = 1, for = \"1s\" }] }\n",
+            ["open load", "closed = { concurrency"],
+        ),
+    ] {
+        let file = write_scenario(folder.path(), name, "/x");
+        let text = std::fs::read_to_string(&file).expect("just written");
+        std::fs::write(&file, text + more).expect("the folder can be written");
+        let scenario = format!("{name}.toml");
+        call(folder.path(), ["scenarios", "check", &scenario]).assert_code(0);
+        let target = "http://127.0.0.1:9";
+        call(folder.path(), ["run", &scenario, "--target", target])
+            .assert_code(2)
+            .assert_stderr(&words);
+    }
+}
+
+#[test]
 fn a_malformed_scenario_names_file_line_and_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_scenario(folder.path(), "mine", "/x");

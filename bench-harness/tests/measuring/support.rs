@@ -1,5 +1,10 @@
 //! What the engine's tests have in common: plans from a few lines of scenario, small blocks.
 
+#![allow(
+    dead_code,
+    reason = "each test binary uses a part; expect would be wrong in the others"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

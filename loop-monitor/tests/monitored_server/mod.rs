@@ -9,10 +9,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
+use bytes::Bytes;
+use http_body::Frame;
 use tokio::sync::oneshot;
 use unstall_loop_monitor::Monitor;
 use unstall_loop_monitor::wire::Endpoint;
@@ -134,4 +138,28 @@ pub(crate) fn send(address: SocketAddr, request: &str) -> String {
 /// The body of an answer that isn't chunked.
 pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+/// A body that holds the loop before each of its items.
+pub(crate) struct HoldingBody {
+    pub(crate) items_left: u64,
+    pub(crate) hold: Duration,
+}
+
+impl http_body::Body for HoldingBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    #[expect(clippy::disallowed_methods, reason = "the hold is planted")]
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.items_left == 0 {
+            return Poll::Ready(None);
+        }
+        self.items_left -= 1;
+        std::thread::sleep(self.hold);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"item")))))
+    }
 }

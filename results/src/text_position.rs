@@ -1,5 +1,5 @@
-//! Where in a JSON text a value stands, so that a check made after parsing can
-//! still name the line.
+//! Where in a text a value stands, so that a check made after parsing can still
+//! name the line: by offset in any text, by path in JSON.
 
 use serde_ignored::Path;
 
@@ -49,7 +49,8 @@ pub(crate) fn ignored_path(path: &Path<'_>) -> String {
     }
 }
 
-fn position(text: &[u8], offset: usize) -> (usize, usize) {
+/// Line and column (from 1, in bytes) of an offset.
+pub(crate) fn position(text: &[u8], offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     let line_start = before

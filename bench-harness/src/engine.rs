@@ -34,11 +34,11 @@ use unstall_scenarios::plan::{Per, Plan};
 use unstall_scenarios::scope::Scope;
 
 pub use error::{EngineError, SetupFailure};
-pub use exchange::CHECKED_BODY_BYTES_MAX;
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use progress::{Phase, Progress, ProgressLook};
 pub use spec::{Amount, BlockSpec, Warmup};
-pub use stop::{Stop, Urgency};
+pub use stop::Stop;
+pub(crate) use stop::Urgency;
 pub use target::{Target, TargetError};
 
 use exchange::Client;
