@@ -1,9 +1,9 @@
 //! The engine against a server that knows how long it took: percentiles and counts must agree.
 //!
-//! Counts are exact on any machine. A percentile can only be held to 2 % or 0.3 ms while
-//! the processes of this test get a core when they want one, so the kernel is asked:
-//! where it says that the machine was busy in every block, a late reading is forgiven
-//! (and said), a reading that is too early never is.
+//! Counts are exact on any machine. A percentile can only be held to 2 % or 0.3 ms in an
+//! optimised build, and while the processes of this test get a core when they want one. So the
+//! kernel is asked: where it says that the machine was busy in every block, a late reading is
+//! forgiven (and said); a reading that is too early never is.
 
 #[path = "measuring/support.rs"]
 mod support;
@@ -18,6 +18,10 @@ use unstall_testbed::ExactDelay;
 /// A busy machine may wake us late; it can't disturb the same percentile in each of this
 /// many blocks without the engine being at fault.
 const TRIES: u32 = 12;
+/// Factor on what lateness is allowed: none in an optimised build. A debug build and its
+/// server take several times the CPU for everything, and their upper percentiles follow the
+/// machine; there the test is for gross mistakes and for counts.
+const PATIENCE: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 /// Share of a block's time in which some process waited for a core: beyond it the block
 /// proves nothing about lateness.
 const BUSY_SHARE: f64 = 0.10;
@@ -56,7 +60,7 @@ impl Reading {
     }
 
     fn agrees(&self) -> bool {
-        self.ours_us.abs_diff(self.theirs_us) <= self.allowed_us()
+        self.ours_us <= self.theirs_us + self.allowed_us() * PATIENCE && !self.is_too_early()
     }
 
     fn is_too_early(&self) -> bool {

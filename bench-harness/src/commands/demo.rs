@@ -197,7 +197,8 @@ fn open(
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),
         url: None,
-        git: None,
+        // Both arms are programs of this repository, built with this one.
+        git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
     };
     let step = &replay.step;
     let session = Opening {
