@@ -22,11 +22,11 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Passed, and no criterion of the step is unmet.
+    /// Passed, and every criterion of the step holds, or asks for a fall where nothing could fall.
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid, or passed with a criterion unmet.
+    /// Inconclusive or invalid, or passed with a criterion unmet or without an answer.
     Undecided,
 }
 
@@ -229,6 +229,6 @@ pub enum Outcome {
         /// Requests per endpoint and block that it takes.
         requests_needed: u64,
     },
-    /// The metric was not measured in one arm.
+    /// Not measured in either arm; or not in both, where the metric is only shown.
     NotMeasured,
 }

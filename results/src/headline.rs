@@ -15,6 +15,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
     /// The step's first criterion that does not hold.
     pub(crate) unmet: Option<&'a Criterion>,
+    /// The step's first criterion that has no answer, though one is due.
+    pub(crate) open: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
     pub(crate) worst: Option<&'a Cell>,
     pub(crate) step: Option<&'a StepIdentity>,
@@ -223,7 +225,7 @@ impl Findings<'_> {
     fn evidence(&self, cell: &Cell) -> String {
         let Some(change) = &cell.change else {
             return cell.note.as_ref().map_or_else(String::new, |note| {
-                format!(": {}", note.trim_end_matches('.'))
+                format!(". {}", note.trim_end_matches('.'))
             });
         };
         if cell.outcome == Outcome::Regression {
@@ -247,6 +249,15 @@ impl Findings<'_> {
         )
     }
 
+    /// True if a judged metric is missing in some block.
+    fn has_gaps(&self) -> bool {
+        let pairs = self.pairs as usize;
+        self.cells.iter().any(|cell| {
+            let measured = [&cell.before, &cell.after].map(|arm| arm.per_block.len());
+            cell.judged && measured.into_iter().any(|blocks| blocks < pairs)
+        })
+    }
+
     /// What to do now, one sentence.
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
@@ -265,7 +276,11 @@ impl Findings<'_> {
                 }
             }
             Verdict::Inconclusive => self.how_to_settle(),
-            Verdict::Pass => match (self.step, self.unmet) {
+            Verdict::Pass => match (self.step, self.unmet.or(self.open)) {
+                (Some(step), Some(open)) if open.met.is_none() => format!(
+                    "Decide on step {} by hand: its criterion {} {} has no answer ({}).",
+                    step.id, open.name, open.expected, open.found
+                ),
                 (Some(step), Some(unmet)) => format!(
                     "Decide on step {} by hand: its criterion {} {} does not hold ({}).",
                     step.id, unmet.name, unmet.expected, unmet.found
@@ -305,6 +320,9 @@ impl Findings<'_> {
                 format!("Measure again with --pairs {pairs}{time}.")
             }
             Some(_) => "Measure again with more requests per endpoint.".to_owned(),
+            None if self.has_gaps() => {
+                "Mend what kept a version from being measured, then measure again.".to_owned()
+            }
             None => "More pairs alone won't settle it: use more requests, a quieter machine, or a \
                      wider limit in the policy."
                 .to_owned(),

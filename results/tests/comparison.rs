@@ -1,7 +1,7 @@
 //! What comparisons of believable records say, from the record to the sentence.
 
 use unstall_results::compare::{compare, compare_unpaired};
-use unstall_results::comparison::{Cell, Comparison, Outcome, Scale};
+use unstall_results::comparison::{Cell, Comparison, Decision, Outcome, Scale, Verdict};
 use unstall_results::policy::Policy;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
@@ -300,12 +300,12 @@ fn a_policy_can_judge_what_is_advisory_otherwise() {
     };
     let (judged, outcome, verdict) = cpu(&Policy::default());
     assert_eq!((judged, outcome), (false, Outcome::Regression));
-    assert_ne!(verdict, unstall_results::comparison::Verdict::Regression);
+    assert_ne!(verdict, Verdict::Regression);
     let text = "judge = [\"cpu_us_per_request\"]";
     let policy = Policy::parse(text, std::path::Path::new("policy.toml")).unwrap();
     let (judged, _, verdict) = cpu(&policy);
     assert!(judged);
-    assert_eq!(verdict, unstall_results::comparison::Verdict::Regression);
+    assert_eq!(verdict, Verdict::Regression);
 }
 
 #[test]
@@ -366,4 +366,28 @@ fn a_comparison_survives_json() {
         serde_json::from_str::<Comparison>(&text).unwrap(),
         comparison
     );
+}
+
+#[test]
+fn what_only_one_version_measures_can_not_pass() {
+    let judge = |arm: &str, of: fn(u32) -> bool| {
+        let mut blind = record(1, 10, 400, &two_endpoints());
+        let blocks = blind.blocks.iter_mut();
+        for block in blocks.filter(|block| block.arm == arm && of(block.pair)) {
+            block.monitor = None;
+        }
+        compare(&blind, &Policy::default()).unwrap()
+    };
+    let after = judge("after", |_| true);
+    insta::assert_snapshot!(outline(&after));
+    for comparison in [
+        after,
+        judge("before", |_| true),
+        judge("after", |pair| pair == 3),
+    ] {
+        assert_eq!(comparison.verdict, Verdict::Inconclusive);
+        assert_eq!(comparison.decision, Decision::Undecided);
+        let reasons = comparison.reasons.join(" ");
+        assert!(reasons.contains("mount the monitor in both"), "{reasons}");
+    }
 }
