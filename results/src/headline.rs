@@ -3,6 +3,7 @@
 use crate::candidate::cell_name;
 use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
+use crate::judge::is_beyond_limit;
 use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::wording;
@@ -81,8 +82,10 @@ impl Findings<'_> {
         parts.join("; ")
     }
 
-    /// The latency cell that says most: a regression first, else the largest
-    /// change on the step's own endpoints, p95 before others.
+    /// The latency cell that stands for all: a regression first, else one of the
+    /// step's own endpoints, p95 before others. Of several improvements it is the
+    /// one with the weakest bound, which no choice has flattered: it can say too much only if
+    /// that of the endpoint that truly gained least does, which happens with α at most.
     fn lead(&self) -> Option<&Cell> {
         let latency = || {
             self.cells.iter().filter(|cell| {
@@ -117,7 +120,7 @@ impl Findings<'_> {
             };
             rank(one)
                 .cmp(&rank(other))
-                .then_with(|| size(one).total_cmp(&size(other)))
+                .then_with(|| weight(one).total_cmp(&weight(other)))
         })
     }
 
@@ -148,23 +151,35 @@ impl Findings<'_> {
             Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
             Verdict::Inconclusive => self.why_inconclusive(),
             Verdict::Pass => {
-                let judged = self.cells.iter().filter(|cell| cell.judged);
-                let (better, all) = judged.fold((0, 0), |(better, all), cell| {
-                    (
-                        better + u64::from(cell.outcome == Outcome::Improvement),
-                        all + 1,
-                    )
-                });
-                let improved = match better {
+                let number = |is: &dyn Fn(&Cell) -> bool| {
+                    let cells = self.cells.iter().filter(|cell| cell.judged && is(cell));
+                    cells.count() as u64
+                };
+                let improved = match number(&|cell| cell.outcome == Outcome::Improvement) {
                     0 => String::new(),
-                    _ => format!(", {} of them significantly better", wording::count(better)),
+                    better => format!(", {} of them significantly better", wording::count(better)),
+                };
+                let forgiven = match number(&|cell| self.is_forgiven(cell)) {
+                    0 => String::new(),
+                    1 => ", 1 of them because its change is below the floor".to_owned(),
+                    some => format!(
+                        ", {} of them because their changes are below the floor",
+                        wording::count(some)
+                    ),
                 };
                 vec![format!(
-                    "All {} are within their harm limits{improved}.",
-                    wording::plural(all, "judged cell")
+                    "All {} are within their harm limits{improved}{forgiven}.",
+                    wording::plural(number(&|_| true), "judged cell")
                 )]
             }
         }
+    }
+
+    /// True where only the floor keeps a change within its limit.
+    fn is_forgiven(&self, cell: &Cell) -> bool {
+        let change = cell.change.as_ref();
+        cell.outcome == Outcome::WithinLimit
+            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, self.policy))
     }
 
     fn why_inconclusive(&self) -> Vec<String> {
@@ -338,6 +353,15 @@ fn size(cell: &Cell) -> f64 {
             Scale::Ratio => change.estimate.max(f64::MIN_POSITIVE).ln().abs(),
             Scale::Difference => change.estimate.abs(),
         })
+}
+
+/// What makes one cell lead among its equals: how little an improvement is sure to be, or how
+/// large the change is that is none.
+fn weight(cell: &Cell) -> f64 {
+    match (&cell.change, cell.outcome) {
+        (Some(change), Outcome::Improvement) => change.upper_bound,
+        _ => size(cell),
+    }
 }
 
 /// `, at least −83 %` where that is proven, else the interval.

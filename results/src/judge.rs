@@ -148,7 +148,7 @@ fn finish(
 }
 
 /// True where only the floor keeps a change from counting as possible harm.
-fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
+pub(crate) fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
     let limit = policy.margin(metric).harm;
     match metric.scale() {
         Scale::Ratio if metric.larger_is_better() => change.lower_bound <= 1.0 / (1.0 + limit),

@@ -391,3 +391,30 @@ fn what_only_one_version_measures_can_not_pass() {
         assert!(reasons.contains("mount the monitor in both"), "{reasons}");
     }
 }
+
+#[test]
+fn the_headline_does_not_pick_the_best_endpoint() {
+    let mut endpoints = two_endpoints();
+    endpoints[1].ratio = 0.05;
+    let comparison = compare(&record(1, 10, 400, &endpoints), &Policy::default()).unwrap();
+    let least = "GET usage p95 51.1 → 10.1 ms, at least −77 %";
+    let headline = &comparison.headline;
+    assert!(headline.starts_with(least), "{headline}");
+    endpoints[1].ratio = 0.5;
+    let comparison = compare(&record(1, 10, 400, &endpoints), &Policy::default()).unwrap();
+    let headline = &comparison.headline;
+    assert!(headline.starts_with("POST conversations p95"), "{headline}");
+}
+
+#[test]
+fn what_only_the_floor_forgives_is_counted() {
+    let mut more = record(1, 10, 400, &two_endpoints());
+    for block in more.blocks.iter_mut().filter(|block| block.arm == "after") {
+        block.process.as_mut().unwrap().threads_max += 2;
+    }
+    let comparison = compare(&more, &Policy::default()).unwrap();
+    assert_eq!(comparison.verdict, Verdict::Pass);
+    let expected = "All 10 judged cells are within their harm limits, 7 of them significantly \
+                    better, 1 of them because its change is below the floor.";
+    assert_eq!(comparison.reasons, [expected]);
+}
