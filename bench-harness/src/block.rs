@@ -95,7 +95,11 @@ pub fn measure(
     const LOOKS_AFTER: u32 = 2;
     let monitor = MonitorClient::new(service.target())?;
     let warm = WarmBlock::prepare(plan, service.target(), spec, stop, progress)?;
-    let before = monitor.edge(LOOKS_BEFORE)?;
+    let before = match monitor.edge(LOOKS_BEFORE) {
+        // What keeps a service from answering here is the load's to find out.
+        Err(error @ MonitorError::NoAnswer(_)) => Err(error),
+        edge => Ok(edge?),
+    };
     let sampler = match service {
         Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
         Service::Running(_) => None,
@@ -106,9 +110,10 @@ pub fn measure(
     let process = sampler
         .map(|sampler| sampler.end().map_err(BlockError::Process))
         .transpose()?;
-    let after = monitor.edge(LOOKS_AFTER)?;
+    // The block is measured by now: no answer of the monitor is worth losing it.
+    let after = monitor.edge(LOOKS_AFTER);
     let surroundings = Surroundings {
-        process_start_id: start_id(before.as_ref(), service),
+        process_start_id: start_id(before.as_ref().ok().and_then(Option::as_ref), service),
         process,
         steal_share: cpu_after
             .zip(cpu_before)
@@ -124,8 +129,8 @@ struct Surroundings {
     process_start_id: Option<String>,
     process: Option<ProcessUse>,
     steal_share: Option<f64>,
-    before: Option<Edge>,
-    after: Option<Edge>,
+    before: Result<Option<Edge>, MonitorError>,
+    after: Result<Option<Edge>, MonitorError>,
 }
 
 /// The monitor's own id where there is one: it is the process that answered.
@@ -187,8 +192,21 @@ fn assemble(
 
 /// The monitor's difference, and what to tell when there is none to be had.
 fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
-    let (Some(before), after) = (&surroundings.before, &surroundings.after) else {
-        return (None, Vec::new());
+    let (before, after) = match (&surroundings.before, &surroundings.after) {
+        (Err(error), _) => {
+            let warning = format!(
+                "{error}; this block has none of its counters: see the service's log, and \
+                 measure again if it has a monitor"
+            );
+            return (None, vec![warning]);
+        }
+        // Without a monitor at the first edge there is nothing to take a difference from.
+        (Ok(None), _) => return (None, Vec::new()),
+        (Ok(Some(_)), Err(error)) => {
+            let warning = format!("{error}; its counters of this block are left out");
+            return (None, vec![warning]);
+        }
+        (Ok(Some(before)), Ok(after)) => (before, after),
     };
     let warning = match after.as_ref().map(|after| difference(before, after, plan)) {
         Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),

@@ -42,6 +42,9 @@ pub enum MonitorError {
         /// Line, column and what is wrong.
         reason: String,
     },
+    /// The service did not answer in time, or not to the end.
+    #[error("the loop monitor could not be asked: {0}")]
+    NoAnswer(#[source] ControlError),
     /// No client.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -82,12 +85,13 @@ impl MonitorClient {
     /// Reads the monitor; `None` if the service has none.
     ///
     /// # Errors
-    /// If there is one that can't be understood.
+    /// If there is one that can't be understood, or no answer at all: a service without
+    /// a monitor says so.
     pub fn read(&self) -> Result<Option<Snapshot>, MonitorError> {
-        // Whatever keeps a service from answering here is seen by the load as well.
-        let Ok(reply) = self.control.get(&self.url) else {
-            return Ok(None);
-        };
+        let reply = self
+            .control
+            .get(&self.url)
+            .map_err(MonitorError::NoAnswer)?;
         if reply.status != 200 {
             return Ok(None);
         }
@@ -245,6 +249,8 @@ fn lag_delta(
     old: Option<&wire::Histogram>,
     new: Option<&wire::Histogram>,
 ) -> Option<LatencyHistogram> {
+    // 49 days of ticks of 1 ms: what is more was not counted, and could not be written down.
+    const COUNT_MAX: u64 = u32::MAX as u64;
     let mut lag = LatencyHistogram::new();
     for (bucket, count) in histogram_delta(old, new?) {
         let middle_us = if bucket == 0 {
@@ -252,9 +258,7 @@ fn lag_delta(
         } else {
             3_u64 << (bucket - 1).min(61)
         };
-        for _ in 0..count {
-            lag.record_us(middle_us);
-        }
+        lag.record_us_times(middle_us, count.min(COUNT_MAX));
     }
     Some(lag)
 }
@@ -407,6 +411,17 @@ mod tests {
         new.hold.log2_us[11] = 1;
         let delta = endpoint_delta(&old, &new);
         assert_eq!(delta.blocked_us_max, 300, "bounded by the sum");
+    }
+
+    #[test]
+    fn a_forged_count_takes_no_time_and_can_be_written() {
+        let new = wire::Histogram {
+            log2_us: vec![2, u64::MAX, 0, 1],
+        };
+        let lag = lag_delta(None, Some(&new)).expect("there is one");
+        assert_eq!(lag.count(), u64::from(u32::MAX) + 3);
+        assert_eq!(lag.max_us(), Some(12));
+        assert!(serde_json::to_string(&lag).is_ok());
     }
 
     #[test]

@@ -48,11 +48,19 @@ impl LatencyHistogram {
     /// Records one value in microseconds. Any value is accepted; those beyond
     /// 2⁶³ µs (292 000 years) count as 2⁶³ − 1.
     pub fn record_us(&mut self, latency_us: u64) {
+        self.record_us_times(latency_us, 1);
+    }
+
+    /// Records one value `times` times, in the time that one takes.
+    pub fn record_us_times(&mut self, latency_us: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
         if let Storage::Used { bins, .. } = &self.0 {
             self.0 = Storage::Recording(Box::new(counters(bins)));
         }
         if let Storage::Recording(histogram) = &mut self.0 {
-            add(histogram, latency_us, 1);
+            add(histogram, latency_us, times);
         }
     }
 
@@ -292,6 +300,14 @@ mod tests {
         assert_eq!(histogram, before);
         histogram.record_us(6);
         assert_eq!(histogram, of(&[5, 5, 6, 70_000]));
+    }
+
+    #[test]
+    fn recording_many_times_is_recording_one_by_one() {
+        let mut many = of(&[5]);
+        many.record_us_times(9, 0);
+        many.record_us_times(70_000, 3);
+        assert_eq!(many, of(&[5, 70_000, 70_000, 70_000]));
     }
 
     #[test]
