@@ -185,6 +185,9 @@ pub struct Change {
     pub low: f64,
     /// Upper end of the same.
     pub high: f64,
+    /// What that interval covers at least, 0 to 1: 1 − α, or less where the pairs are too few
+    /// for that.
+    pub confidence: f64,
     /// One-sided upper bound at α that decides a pass.
     pub upper_bound: f64,
     /// One-sided lower bound at α.

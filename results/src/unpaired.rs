@@ -243,6 +243,8 @@ fn change(metric: Metric, before: &Estimate, after: &Estimate) -> Option<Change>
         estimate: contrast(to, from),
         low,
         high,
+        // Both intervals of 95 % hold with this probability, and so does theirs.
+        confidence: 0.95 * 0.95,
         upper_bound: high,
         lower_bound: low,
         // No test was made.
