@@ -418,3 +418,28 @@ fn what_only_the_floor_forgives_is_counted() {
                     better, 1 of them because its change is below the floor.";
     assert_eq!(comparison.reasons, [expected]);
 }
+
+#[test]
+fn an_endpoint_that_only_one_session_reached_can_not_pass() {
+    let endpoints = two_endpoints();
+    let before = run_record(1, 2_000, &endpoints);
+    let mut after = before.clone();
+    let policy = Policy {
+        judge_unpaired: true,
+        ..Policy::default()
+    };
+    let verdict = |after: &RunRecord| {
+        let comparison = compare_unpaired(&before, after, &policy).unwrap();
+        (comparison.verdict, comparison.reasons.join(" "))
+    };
+    assert_eq!(verdict(&after).0, Verdict::Pass);
+    for block in &mut after.blocks {
+        block.endpoints.remove("GET usage");
+    }
+    let (verdict, reasons) = verdict(&after);
+    assert_eq!(verdict, Verdict::Inconclusive);
+    assert!(
+        reasons.contains("Only one version was measured"),
+        "{reasons}"
+    );
+}
