@@ -90,7 +90,11 @@ pub fn measure(
     const LOOKS_AFTER: u32 = 2;
     let monitor = MonitorClient::new(service.target())?;
     let warm = WarmBlock::prepare(plan, service.target(), spec, stop, progress)?;
-    let before = monitor.edge(LOOKS_BEFORE)?;
+    let before = match monitor.edge(LOOKS_BEFORE) {
+        // What keeps a service from answering here is the load's to find out.
+        Err(error @ MonitorError::NoAnswer(_)) => Err(error),
+        edge => Ok(edge?),
+    };
     let sampler = match service {
         Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
         Service::Running(_) => None,
@@ -101,9 +105,10 @@ pub fn measure(
     let process = sampler
         .map(|sampler| sampler.end().map_err(BlockError::Process))
         .transpose()?;
+    // The block is measured by now: no answer of the monitor is worth losing it.
     let after = match &before {
-        Sight::Seen(_) => monitor.edge(LOOKS_AFTER)?,
-        Sight::Refused(_) | Sight::Nothing => Sight::Nothing,
+        Ok(Sight::Seen(_)) => monitor.edge(LOOKS_AFTER),
+        _ => Ok(Sight::Nothing),
     };
     let surroundings = Surroundings {
         process_start_id: start_id(&before, service),
@@ -122,14 +127,14 @@ struct Surroundings {
     process_start_id: Option<String>,
     process: Option<ProcessUse>,
     steal_share: Option<f64>,
-    before: Sight<Edge>,
-    after: Sight<Edge>,
+    before: Result<Sight<Edge>, MonitorError>,
+    after: Result<Sight<Edge>, MonitorError>,
 }
 
 /// The monitor's own id where there is one: it is the process that answered.
-fn start_id(sight: &Sight<Edge>, service: Service<'_>) -> Option<String> {
+fn start_id(sight: &Result<Sight<Edge>, MonitorError>, service: Service<'_>) -> Option<String> {
     match (sight, service) {
-        (Sight::Seen(edge), _) => Some(edge.snapshot.start_id.clone()),
+        (Ok(Sight::Seen(edge)), _) => Some(edge.snapshot.start_id.clone()),
         (_, Service::Started(process)) => Some(process.start_id().to_owned()),
         (_, Service::Running(_)) => None,
     }
@@ -186,16 +191,27 @@ fn assemble(
 /// The monitor's difference, and what to tell when there is none to be had.
 fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
     let before = match &surroundings.before {
-        Sight::Seen(before) => before,
-        Sight::Refused(reason) => {
+        Ok(Sight::Seen(before)) => before,
+        Ok(Sight::Refused(reason)) => {
             let warning = format!("blocked time is not measured: {reason}");
             return (None, vec![warning]);
         }
-        Sight::Nothing => return (None, Vec::new()),
+        Ok(Sight::Nothing) => return (None, Vec::new()),
+        Err(error) => {
+            let warning = format!(
+                "{error}; this block has none of its counters: see the service's log, and \
+                 measure again if it has a monitor"
+            );
+            return (None, vec![warning]);
+        }
     };
     let after = match &surroundings.after {
-        Sight::Seen(after) => Some(difference(before, after, plan)),
-        Sight::Refused(_) | Sight::Nothing => None,
+        Ok(Sight::Seen(after)) => Some(difference(before, after, plan)),
+        Ok(Sight::Refused(_) | Sight::Nothing) => None,
+        Err(error) => {
+            let warning = format!("{error}; its counters of this block are left out");
+            return (None, vec![warning]);
+        }
     };
     let warning = match after {
         Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),

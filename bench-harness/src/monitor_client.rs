@@ -42,6 +42,9 @@ pub enum MonitorError {
         /// Line, column and what is wrong.
         reason: String,
     },
+    /// The service did not answer in time, or not to the end.
+    #[error("the loop monitor could not be asked: {0}")]
+    NoAnswer(#[source] ControlError),
     /// No client.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -93,12 +96,13 @@ impl MonitorClient {
     /// Reads the monitor, if the service has one.
     ///
     /// # Errors
-    /// If there is one that can't be understood.
+    /// If there is one that can't be understood, or no answer at all: a service without
+    /// a monitor says so.
     pub fn read(&self) -> Result<Sight<Snapshot>, MonitorError> {
-        // Whatever keeps a service from answering here is seen by the load as well.
-        let Ok(reply) = self.control.get(&self.url) else {
-            return Ok(Sight::Nothing);
-        };
+        let reply = self
+            .control
+            .get(&self.url)
+            .map_err(MonitorError::NoAnswer)?;
         match reply.status {
             200 => Ok(parse(&self.url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen)),
             403 => Ok(refusal(&reply.body).map_or(Sight::Nothing, Sight::Refused)),
@@ -268,6 +272,8 @@ fn lag_delta(
     old: Option<&wire::Histogram>,
     new: Option<&wire::Histogram>,
 ) -> Option<LatencyHistogram> {
+    // 49 days of ticks of 1 ms: what is more was not counted, and could not be written down.
+    const COUNT_MAX: u64 = u32::MAX as u64;
     let mut lag = LatencyHistogram::new();
     for (bucket, count) in histogram_delta(old, new?) {
         let middle_us = if bucket == 0 {
@@ -276,7 +282,7 @@ fn lag_delta(
             3_u64 << (bucket - 1).min(61)
         };
         // At once: the count is the service's word, and may be any number.
-        lag.record_us_times(middle_us, count);
+        lag.record_us_times(middle_us, count.min(COUNT_MAX));
     }
     Some(lag)
 }
@@ -419,15 +425,20 @@ mod tests {
     }
 
     #[test]
-    fn absurd_counters_take_no_time_and_do_not_overflow() {
-        let absurd = wire::Histogram {
-            log2_us: vec![u64::MAX; 64],
+    fn a_forged_count_takes_no_time_and_can_be_written() {
+        let new = wire::Histogram {
+            log2_us: vec![2, u64::MAX, 0, 1],
         };
-        let lag = lag_delta(None, Some(&absurd)).expect("there is one");
-        assert_eq!(lag.count(), u64::MAX);
+        let lag = lag_delta(None, Some(&new)).expect("there is one");
+        assert_eq!(lag.count(), u64::from(u32::MAX) + 3);
+        assert_eq!(lag.max_us(), Some(12));
+        assert!(serde_json::to_string(&lag).is_ok());
+    }
+
+    #[test]
+    fn counters_at_their_end_do_not_overflow() {
         let old = wire::Endpoint::default();
         let new = wire::Endpoint {
-            hold: absurd,
             blocked: wire::Blocked {
                 slept_ns: u64::MAX,
                 fault_ns: u64::MAX,

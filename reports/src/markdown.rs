@@ -160,7 +160,8 @@ fn cells(out: &mut String, comparison: &Comparison, group: Group) -> std::fmt::R
     let several_levels = ranking::several_levels(comparison);
     writeln!(
         out,
-        "| | endpoint | metric | before → after | change | 95 % interval | |\n|---|---|---|---:|---:|---:|---|"
+        "| | endpoint | metric | before → after | change | {} % interval | |\n|---|---|---|---:|---:|---:|---|",
+        numbers::confidence(comparison)
     )?;
     for cell in cells.iter().take(ROWS_MAX) {
         cell_row(out, cell, several_levels)?;

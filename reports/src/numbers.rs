@@ -1,7 +1,7 @@
 //! Numbers as people read them: about three significant digits, a narrow
 //! no-break space before the unit and between thousands, a true minus.
 
-use unstall_results::comparison::{Change, Estimate, Metric, Scale};
+use unstall_results::comparison::{Change, Comparison, Estimate, Metric, Scale};
 
 /// Between a number and its unit, and between groups of three digits.
 pub(crate) const NARROW: char = '\u{202F}';
@@ -68,6 +68,20 @@ pub(crate) fn interval(metric: Metric, change: &Change) -> String {
         }
     }
     format!("{low} … {high}")
+}
+
+/// What the intervals of a comparison cover at least, in percent without unit: `95`, or
+/// `93.75` with five pairs. It is cut, not rounded.
+pub(crate) fn confidence(comparison: &Comparison) -> String {
+    let changes = comparison
+        .cells
+        .iter()
+        .filter_map(|cell| cell.change.as_ref());
+    let least = changes.map(|change| change.confidence).reduce(f64::min);
+    let percent = least.unwrap_or(1.0 - comparison.alpha) * 100.0;
+    // 95 is a little less in binary.
+    let text = format!("{:.2}", ((percent + 1e-9) * 100.0).floor() / 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// One number of a change on its scale, signed.

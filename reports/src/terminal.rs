@@ -140,6 +140,7 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
 /// Judged cells, then advisory ones, in one table with common columns.
 fn cell_table(page: &mut Page, comparison: &Comparison) {
     let several_levels = ranking::several_levels(comparison);
+    let interval = format!("{} % interval", numbers::confidence(comparison));
     let mut rows = vec![
         [
             "",
@@ -147,7 +148,7 @@ fn cell_table(page: &mut Page, comparison: &Comparison) {
             "metric",
             "before → after",
             "change",
-            "95 % interval",
+            interval.as_str(),
             "",
         ]
         .map(str::to_owned)

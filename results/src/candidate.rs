@@ -140,14 +140,7 @@ fn evidence(
         .filter_map(|(before, after)| Some(((*before)?, (*after)?)))
         .collect();
     if complete.len() < before.len() || complete.is_empty() {
-        let lacks = |arm: &[Option<Reading>]| arm.iter().any(Option::is_none);
-        let arm = match (lacks(before), lacks(after)) {
-            (true, false) => "the before arm",
-            (false, true) => "the after arm",
-            _ => "either arm",
-        };
-        let note = format!("Not measured in every block of {arm}.");
-        return (Evidence::None(Outcome::NotMeasured), Some(note));
+        return gap(metric, before, after, policy);
     }
     if let Some((outcome, note)) = obstacle(metric, &complete, pairs_min(policy.alpha)) {
         return (Evidence::None(outcome), Some(note));
@@ -160,6 +153,47 @@ fn evidence(
             .to_owned()
     });
     (Evidence::Pairs(Differences::of(metric, &complete)), note)
+}
+
+/// What is measured nowhere is not there to be judged; what is measured here and not
+/// there might hide any harm, so nothing may pass on it.
+fn gap(
+    metric: Metric,
+    before: &[Option<Reading>],
+    after: &[Option<Reading>],
+    policy: &Policy,
+) -> (Evidence, Option<String>) {
+    let lacks = |arm: &[Option<Reading>]| arm.iter().any(Option::is_none);
+    let (name, version) = match (lacks(before), lacks(after)) {
+        (true, false) => ("the before arm", "The before version"),
+        (false, true) => ("the after arm", "The after version"),
+        _ => ("either arm", "Each version"),
+    };
+    let nowhere = before.iter().chain(after).all(Option::is_none);
+    if nowhere || !policy.judged.contains(&metric) {
+        let note = format!("Not measured in every block of {name}.");
+        return (Evidence::None(Outcome::NotMeasured), Some(note));
+    }
+    let never = |arm: &[Option<Reading>]| arm.iter().all(Option::is_none);
+    let blocks = match never(before) || never(after) {
+        true => "any block",
+        false => "some blocks",
+    };
+    let note = match metric {
+        Metric::BlockedMsPer1000 => format!(
+            "{version} answered no snapshot that counts it in {blocks}: mount the monitor in \
+             both, on the same routes."
+        ),
+        Metric::Threads | Metric::RssMib => {
+            format!("{version} had no process to look at in {blocks}: let `unstall ab` start both.")
+        }
+        _ => format!(
+            "{version} gave nothing to measure in {blocks}: see its log, and make the scenario \
+             pass once by hand against both."
+        ),
+    };
+    let outcome = Outcome::Inconclusive { pairs_needed: None };
+    (Evidence::None(outcome), Some(note))
 }
 
 /// Why complete pairs can't be tested all the same, and what follows.

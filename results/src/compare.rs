@@ -128,11 +128,14 @@ pub(crate) fn conclude(
         _ => None,
     };
     let step = record.step.as_ref();
-    let criteria = step.map_or_else(Vec::new, |step| criteria(step, &cells, policy, unusable));
+    let judged = step.map(|step| criteria(step, &cells, policy, unusable));
+    let (criteria, open) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.open));
     let unmet = criteria.iter().find(|found| found.met == Some(false));
+    let open = open.map(|index| &criteria[index]);
     let findings = Findings {
         verdict,
         unmet,
+        open,
         cells: &cells,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
@@ -151,7 +154,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: decision(verdict, unmet.is_some()),
+        decision: decision(verdict, unmet.or(open).is_none()),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
@@ -171,9 +174,9 @@ pub(crate) fn conclude(
 }
 
 /// A step is kept only if its criteria hold, whatever the verdict's floors forgive.
-fn decision(verdict: Verdict, criterion_unmet: bool) -> Decision {
+fn decision(verdict: Verdict, criteria_hold: bool) -> Decision {
     match verdict {
-        Verdict::Pass if !criterion_unmet => Decision::Keep,
+        Verdict::Pass if criteria_hold => Decision::Keep,
         Verdict::Regression => Decision::Revert,
         Verdict::Pass | Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
     }

@@ -20,11 +20,11 @@ pub enum Verdict {
 /// What to do with a migration step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Passed, and no criterion of the step is unmet.
+    /// Passed, and every criterion of the step holds, or asks for a fall where nothing could fall.
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid, or passed with a criterion unmet.
+    /// Inconclusive or invalid, or passed with a criterion unmet or without an answer.
     Undecided,
 }
 
@@ -182,6 +182,9 @@ pub struct Change {
     pub low: f64,
     /// Upper end of the same.
     pub high: f64,
+    /// What that interval covers at least, 0 to 1: 1 − α, or less where the pairs are too few
+    /// for that.
+    pub confidence: f64,
     /// One-sided upper bound at α that decides a pass.
     pub upper_bound: f64,
     /// One-sided lower bound at α.
@@ -224,6 +227,6 @@ pub enum Outcome {
         /// Requests per endpoint and block that it takes.
         requests_needed: u64,
     },
-    /// The metric was not measured in one arm.
+    /// Not measured in either arm; or not in both, where the metric is only shown.
     NotMeasured,
 }

@@ -6,6 +6,24 @@ use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::wording;
 
+/// A step's criteria, judged.
+pub(crate) struct Judged {
+    pub(crate) criteria: Vec<Criterion>,
+    /// The first one that may hold or not.
+    pub(crate) open: Option<usize>,
+}
+
+/// What became of one criterion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Met,
+    Unmet,
+    /// It asks for a fall where nothing could fall: no answer is due.
+    NotApplicable,
+    /// An answer is due, and there is none.
+    Open,
+}
+
 /// Each criterion of a step with what was found; `unusable` says
 /// why the measurement may not be judged at all.
 pub(crate) fn criteria(
@@ -13,29 +31,36 @@ pub(crate) fn criteria(
     cells: &[Cell],
     policy: &Policy,
     unusable: Option<&str>,
-) -> Vec<Criterion> {
-    step.criteria
-        .iter()
+) -> Judged {
+    let answered = step.criteria.iter();
+    let (answers, criteria): (Vec<Answer>, Vec<Criterion>) = answered
         .map(|(name, expected)| {
             let relevant = relevant(name, step, cells);
             let unmeasured = relevant
                 .iter()
                 .all(|cell| cell.outcome == Outcome::NotMeasured);
-            let (met, found) = if let Some(why) = unusable {
-                (None, format!("not judged: {why}"))
+            let (answer, found) = if let Some(why) = unusable {
+                (Answer::Open, format!("not judged: {why}"))
             } else if unmeasured {
-                (None, "not measured".to_owned())
+                (Answer::Open, "not measured".to_owned())
             } else {
                 judge(expected, &relevant, policy)
             };
-            Criterion {
+            let criterion = Criterion {
                 name: name.clone(),
                 expected: expected.clone(),
-                met,
+                met: match answer {
+                    Answer::Met => Some(true),
+                    Answer::Unmet => Some(false),
+                    Answer::NotApplicable | Answer::Open => None,
+                },
                 found,
-            }
+            };
+            (answer, criterion)
         })
-        .collect()
+        .unzip();
+    let open = answers.iter().position(|answer| *answer == Answer::Open);
+    Judged { criteria, open }
 }
 
 fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a Cell> {
@@ -61,10 +86,10 @@ fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a C
 }
 
 /// A criterion holds if it holds for each of its cells.
-fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, String) {
+fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Answer, String) {
     let first = |is: &dyn Fn(&Cell) -> bool| cells.iter().copied().find(|cell| is(cell));
     if let Some(cell) = first(&|cell| cell.outcome == Outcome::Regression) {
-        return (Some(false), phrase(cell));
+        return (Answer::Unmet, phrase(cell));
     }
     let only = cells.len() == 1;
     if let Some(cell) = first(&|cell| is_worse(cell, only, policy)) {
@@ -72,12 +97,12 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, Str
             "{}: more in the comparison, though too little for a regression",
             phrase(cell)
         );
-        return (Some(false), found);
+        return (Answer::Unmet, found);
     }
     if expected == "none-new"
         && let Some(cell) = first(&is_new)
     {
-        return (Some(false), phrase(cell));
+        return (Answer::Unmet, phrase(cell));
     }
     let is_open = |cell: &Cell| {
         !matches!(
@@ -86,29 +111,29 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Option<bool>, Str
         )
     };
     if let Some(cell) = first(&is_open) {
-        return (None, phrase(cell));
+        return (Answer::Open, phrase(cell));
     }
     let better = first(&|cell| cell.outcome == Outcome::Improvement);
     match expected {
         "better-or-flat" | "down-or-flat" | "none-new" => {
-            (Some(true), phrase(better.unwrap_or(cells[0])))
+            (Answer::Met, phrase(better.unwrap_or(cells[0])))
         }
         "down" | "better" => {
             let stays =
                 |cell: &Cell| cell.outcome != Outcome::Improvement && could_fall(cell, policy);
             match (first(&stays), better) {
                 (Some(cell), _) => (
-                    Some(false),
+                    Answer::Unmet,
                     format!("{}: no significant fall", phrase(cell)),
                 ),
-                (None, Some(cell)) => (Some(true), phrase(cell)),
+                (None, Some(cell)) => (Answer::Met, phrase(cell)),
                 (None, None) => (
-                    None,
+                    Answer::NotApplicable,
                     format!("{}: nothing that could fall", phrase(cells[0])),
                 ),
             }
         }
-        _ => (None, format!("unknown expectation {expected:?}")),
+        _ => (Answer::Open, format!("unknown expectation {expected:?}")),
     }
 }
 
@@ -152,12 +177,12 @@ pub(crate) fn values(cell: &Cell) -> String {
         Some(value) => wording::number(value),
         None => "not measured".to_owned(),
     };
-    format!(
-        "{} → {}{}",
-        shown(&cell.before),
-        shown(&cell.after),
-        wording::unit(cell.metric)
-    )
+    let (before, after) = (shown(&cell.before), shown(&cell.after));
+    let unit = wording::unit(cell.metric);
+    match (cell.before.value, cell.after.value) {
+        (Some(_), None) => format!("{before}{unit} → {after}"),
+        _ => format!("{before} → {after}{unit}"),
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +256,21 @@ mod tests {
             seen.blocked_us.slept = 220 * seen.requests;
         });
         assert_eq!(found(&half, "blocked").0, Some(false));
+    }
+
+    #[test]
+    fn a_criterion_without_an_answer_keeps_no_step() {
+        let mut blind = two_endpoints();
+        change(&mut blind, "before", |block| block.monitor = None);
+        change(&mut blind, "after", |block| block.monitor = None);
+        let (met, decision, next) = found(&blind, "blocked");
+        assert_eq!((met, decision), (None, Decision::Undecided));
+        assert!(next.contains("blocked down"), "{next}");
+        assert!(next.contains("not measured"), "{next}");
+        // Where nothing could fall, no answer is due.
+        let flat = record(1, 10, 400, &[EndpointSpec::new("GET a", 20.0)]);
+        let (met, decision, _) = found(&flat, "blocked");
+        assert_eq!((met, decision), (None, Decision::Keep));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::candidate::cell_name;
 use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
+use crate::judge::is_beyond_limit;
 use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::wording;
@@ -15,6 +16,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
     /// The step's first criterion that does not hold.
     pub(crate) unmet: Option<&'a Criterion>,
+    /// The step's first criterion that has no answer, though one is due.
+    pub(crate) open: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
     pub(crate) worst: Option<&'a Cell>,
     /// A latency of which nothing could be judged for want of requests.
@@ -81,8 +84,10 @@ impl Findings<'_> {
         parts.join("; ")
     }
 
-    /// The latency cell that says most: a regression first, else the largest
-    /// change on the step's own endpoints, p95 before others.
+    /// The latency cell that stands for all: a regression first, else one of the
+    /// step's own endpoints, p95 before others. Of several improvements it is the
+    /// one with the weakest bound, which no choice has flattered: it can say too much only if
+    /// that of the endpoint that truly gained least does, which happens with α at most.
     fn lead(&self) -> Option<&Cell> {
         let latency = || {
             self.cells.iter().filter(|cell| {
@@ -117,7 +122,7 @@ impl Findings<'_> {
             };
             rank(one)
                 .cmp(&rank(other))
-                .then_with(|| size(one).total_cmp(&size(other)))
+                .then_with(|| weight(one).total_cmp(&weight(other)))
         })
     }
 
@@ -148,23 +153,35 @@ impl Findings<'_> {
             Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
             Verdict::Inconclusive => self.why_inconclusive(),
             Verdict::Pass => {
-                let judged = self.cells.iter().filter(|cell| cell.judged);
-                let (better, all) = judged.fold((0, 0), |(better, all), cell| {
-                    (
-                        better + u64::from(cell.outcome == Outcome::Improvement),
-                        all + 1,
-                    )
-                });
-                let improved = match better {
+                let number = |is: &dyn Fn(&Cell) -> bool| {
+                    let cells = self.cells.iter().filter(|cell| cell.judged && is(cell));
+                    cells.count() as u64
+                };
+                let improved = match number(&|cell| cell.outcome == Outcome::Improvement) {
                     0 => String::new(),
-                    _ => format!(", {} of them significantly better", wording::count(better)),
+                    better => format!(", {} of them significantly better", wording::count(better)),
+                };
+                let forgiven = match number(&|cell| self.is_forgiven(cell)) {
+                    0 => String::new(),
+                    1 => ", 1 of them because its change is below the floor".to_owned(),
+                    some => format!(
+                        ", {} of them because their changes are below the floor",
+                        wording::count(some)
+                    ),
                 };
                 vec![format!(
-                    "All {} are within their harm limits{improved}.",
-                    wording::plural(all, "judged cell")
+                    "All {} are within their harm limits{improved}{forgiven}.",
+                    wording::plural(number(&|_| true), "judged cell")
                 )]
             }
         }
+    }
+
+    /// True where only the floor keeps a change within its limit.
+    fn is_forgiven(&self, cell: &Cell) -> bool {
+        let change = cell.change.as_ref();
+        cell.outcome == Outcome::WithinLimit
+            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, self.policy))
     }
 
     fn why_inconclusive(&self) -> Vec<String> {
@@ -233,7 +250,7 @@ impl Findings<'_> {
     fn evidence(&self, cell: &Cell) -> String {
         let Some(change) = &cell.change else {
             return cell.note.as_ref().map_or_else(String::new, |note| {
-                format!(": {}", note.trim_end_matches('.'))
+                format!(". {}", note.trim_end_matches('.'))
             });
         };
         if cell.outcome == Outcome::Regression {
@@ -257,6 +274,15 @@ impl Findings<'_> {
         )
     }
 
+    /// True if a judged metric is missing in some block.
+    fn has_gaps(&self) -> bool {
+        let pairs = self.pairs as usize;
+        self.cells.iter().any(|cell| {
+            let measured = [&cell.before, &cell.after].map(|arm| arm.per_block.len());
+            cell.judged && measured.into_iter().any(|blocks| blocks < pairs)
+        })
+    }
+
     /// What to do now, one sentence.
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
@@ -275,7 +301,11 @@ impl Findings<'_> {
                 }
             }
             Verdict::Inconclusive => self.how_to_settle(),
-            Verdict::Pass => match (self.step, self.unmet) {
+            Verdict::Pass => match (self.step, self.unmet.or(self.open)) {
+                (Some(step), Some(open)) if open.met.is_none() => format!(
+                    "Decide on step {} by hand: its criterion {} {} has no answer ({}).",
+                    step.id, open.name, open.expected, open.found
+                ),
                 (Some(step), Some(unmet)) => format!(
                     "Decide on step {} by hand: its criterion {} {} does not hold ({}).",
                     step.id, unmet.name, unmet.expected, unmet.found
@@ -320,6 +350,9 @@ impl Findings<'_> {
                 format!("Measure again with --pairs {pairs}{time}.")
             }
             Some(_) => "Measure again with more requests per endpoint.".to_owned(),
+            None if self.has_gaps() => {
+                "Mend what kept a version from being measured, then measure again.".to_owned()
+            }
             None => "More pairs alone won't settle it: use more requests, a quieter machine, or a \
                      wider limit in the policy."
                 .to_owned(),
@@ -335,6 +368,15 @@ fn size(cell: &Cell) -> f64 {
             Scale::Ratio => change.estimate.max(f64::MIN_POSITIVE).ln().abs(),
             Scale::Difference => change.estimate.abs(),
         })
+}
+
+/// What makes one cell lead among its equals: how little an improvement is sure to be, or how
+/// large the change is that is none.
+fn weight(cell: &Cell) -> f64 {
+    match (&cell.change, cell.outcome) {
+        (Some(change), Outcome::Improvement) => change.upper_bound,
+        _ => size(cell),
+    }
 }
 
 /// `, at least −83 %` where that is proven, else the interval.

@@ -51,13 +51,16 @@ impl LatencyHistogram {
         self.record_us_times(latency_us, 1);
     }
 
-    /// Records the same value `count` times, in the time that one takes.
-    pub fn record_us_times(&mut self, latency_us: u64, count: u64) {
+    /// Records one value `times` times, in the time that one takes.
+    pub fn record_us_times(&mut self, latency_us: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
         if let Storage::Used { bins, .. } = &self.0 {
             self.0 = Storage::Recording(Box::new(counters(bins)));
         }
         if let Storage::Recording(histogram) = &mut self.0 {
-            add(histogram, latency_us, count);
+            add(histogram, latency_us, times);
         }
     }
 
@@ -279,6 +282,14 @@ mod tests {
         assert_eq!(histogram, before);
         histogram.record_us(6);
         assert_eq!(histogram, of(&[5, 5, 6, 70_000]));
+    }
+
+    #[test]
+    fn recording_many_times_is_recording_one_by_one() {
+        let mut many = of(&[5]);
+        many.record_us_times(9, 0);
+        many.record_us_times(70_000, 3);
+        assert_eq!(many, of(&[5, 70_000, 70_000, 70_000]));
     }
 
     #[test]

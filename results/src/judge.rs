@@ -148,7 +148,7 @@ fn finish(
 }
 
 /// True where only the floor keeps a change from counting as possible harm.
-fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
+pub(crate) fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
     let limit = policy.margin(metric).harm;
     match metric.scale() {
         Scale::Ratio if metric.larger_is_better() => change.lower_bound <= 1.0 / (1.0 + limit),
@@ -222,11 +222,14 @@ fn conclude(
         }
     };
     let detectable = minimum_detectable(metric, differences, &harm, margin, tested.critical_t);
-    (outcome, Some(change(metric, &harm, tested, detectable)))
+    (
+        outcome,
+        Some(change(metric, &harm, tested, detectable, policy.alpha)),
+    )
 }
 
 /// Back from "larger is worse" on the test's scale to after ÷ before, or after − before.
-fn change(metric: Metric, harm: &Harm, tested: &Tested, detectable: f64) -> Change {
+fn change(metric: Metric, harm: &Harm, tested: &Tested, detectable: f64, alpha: f64) -> Change {
     let natural = |worse: f64| {
         let signed = if metric.larger_is_better() {
             -worse
@@ -249,6 +252,7 @@ fn change(metric: Metric, harm: &Harm, tested: &Tested, detectable: f64) -> Chan
         estimate: natural(harm.centre.estimate),
         low,
         high,
+        confidence: harm.centre.confidence.min(1.0 - alpha),
         upper_bound,
         lower_bound,
         p_regression: tested.p_regression,

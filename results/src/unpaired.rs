@@ -198,18 +198,25 @@ fn cell(
     }
     let blocks = before.per_block.len().min(after.per_block.len()).max(1) as u64;
     let n = before.n.min(after.n);
+    let missing = before.value.is_none() || after.value.is_none();
+    let judged = policy.judged.contains(&metric);
+    // Other metrics have no intervals, and are only shown in any case.
+    let has_intervals = metric.quantile().is_some() || metric == Metric::ErrorRate;
+    let gap = missing && judged && has_intervals;
     let (outcome, change) = match metric.quantile() {
+        _ if gap => (Outcome::Inconclusive { pairs_needed: None }, None),
         Some(q) if n / blocks < requests_needed(q) => {
             let requests_needed = requests_needed(q);
             (Outcome::Insufficient { requests_needed }, None)
         }
-        _ if before.value.is_none() || after.value.is_none() => (Outcome::NotMeasured, None),
+        _ if missing => (Outcome::NotMeasured, None),
         _ => {
             let change = change(metric, &before, &after);
             (outcome(metric, &before, change.as_ref(), policy), change)
         }
     };
     let note = match &change {
+        None if gap => "Only one version was measured on this: see the other's log.",
         None => "Shown only: there is no interval for this difference.",
         Some(_) => "Not tested: the versions were measured in different sessions.",
     };
@@ -218,7 +225,7 @@ fn cell(
         level,
         metric,
         family: metric.family(),
-        judged: policy.judged.contains(&metric) && change.is_some(),
+        judged: judged && (gap || change.is_some()),
         before,
         after,
         change,
@@ -243,6 +250,8 @@ fn change(metric: Metric, before: &Estimate, after: &Estimate) -> Option<Change>
         estimate: contrast(to, from),
         low,
         high,
+        // Both intervals of 95 % hold with this probability, and so does theirs.
+        confidence: 0.95 * 0.95,
         upper_bound: high,
         lower_bound: low,
         // No test was made.

@@ -17,6 +17,9 @@ pub struct Violation {
     pub message: String,
 }
 
+/// As many as the command line accepts: beyond it, tests would take memory for nothing.
+const PAIRS_MAX: u32 = 1_000;
+
 fn violation<T>(json_path: String, message: String) -> Result<T, Violation> {
     Err(Violation { json_path, message })
 }
@@ -85,6 +88,18 @@ impl RunRecord {
             return violation(
                 place("level"),
                 format!("{}, expected one of {:?}", block.level, self.load.levels),
+            );
+        }
+        // Only a comparison pairs blocks: a record of one version may have more.
+        if block.pair >= PAIRS_MAX && self.arms.len() > 1 {
+            return violation(
+                place("pair"),
+                format!(
+                    "{}, expected at most {}: a comparison has up to {PAIRS_MAX} pairs, counted \
+                     from 0",
+                    block.pair,
+                    PAIRS_MAX - 1
+                ),
             );
         }
         if block.position > 1 {

@@ -1,7 +1,7 @@
 //! What comparisons of believable records say, from the record to the sentence.
 
 use unstall_results::compare::{compare, compare_unpaired};
-use unstall_results::comparison::{Cell, Comparison, Outcome, Scale, Verdict};
+use unstall_results::comparison::{Cell, Comparison, Decision, Outcome, Scale, Verdict};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
@@ -332,12 +332,12 @@ fn a_policy_can_judge_what_is_advisory_otherwise() {
     };
     let (judged, outcome, verdict) = cpu(&Policy::default());
     assert_eq!((judged, outcome), (false, Outcome::Regression));
-    assert_ne!(verdict, unstall_results::comparison::Verdict::Regression);
+    assert_ne!(verdict, Verdict::Regression);
     let text = "judge = [\"cpu_us_per_request\"]";
     let policy = Policy::parse(text, std::path::Path::new("policy.toml")).unwrap();
     let (judged, _, verdict) = cpu(&policy);
     assert!(judged);
-    assert_eq!(verdict, unstall_results::comparison::Verdict::Regression);
+    assert_eq!(verdict, Verdict::Regression);
 }
 
 #[test]
@@ -386,4 +386,80 @@ fn swapping_the_arms_mirrors_everything() {
         mirrored += 1;
     }
     assert!(mirrored > 10, "{mirrored}");
+}
+
+#[test]
+fn what_only_one_version_measures_can_not_pass() {
+    let judge = |arm: &str, of: fn(u32) -> bool| {
+        let mut blind = record(1, 10, 400, &two_endpoints());
+        let blocks = blind.blocks.iter_mut();
+        for block in blocks.filter(|block| block.arm == arm && of(block.pair)) {
+            block.monitor = None;
+        }
+        compare(&blind, &Policy::default()).unwrap()
+    };
+    let after = judge("after", |_| true);
+    insta::assert_snapshot!(outline(&after));
+    for comparison in [
+        after,
+        judge("before", |_| true),
+        judge("after", |pair| pair == 3),
+    ] {
+        assert_eq!(comparison.verdict, Verdict::Inconclusive);
+        assert_eq!(comparison.decision, Decision::Undecided);
+        let reasons = comparison.reasons.join(" ");
+        assert!(reasons.contains("mount the monitor in both"), "{reasons}");
+    }
+}
+
+#[test]
+fn the_headline_does_not_pick_the_best_endpoint() {
+    let mut endpoints = two_endpoints();
+    endpoints[1].ratio = 0.05;
+    let comparison = compare(&record(1, 10, 400, &endpoints), &Policy::default()).unwrap();
+    let least = "GET usage p95 51.1 → 10.1 ms, at least −77 %";
+    let headline = &comparison.headline;
+    assert!(headline.starts_with(least), "{headline}");
+    endpoints[1].ratio = 0.5;
+    let comparison = compare(&record(1, 10, 400, &endpoints), &Policy::default()).unwrap();
+    let headline = &comparison.headline;
+    assert!(headline.starts_with("POST conversations p95"), "{headline}");
+}
+
+#[test]
+fn what_only_the_floor_forgives_is_counted() {
+    let mut more = record(1, 10, 400, &two_endpoints());
+    for block in more.blocks.iter_mut().filter(|block| block.arm == "after") {
+        block.process.as_mut().unwrap().threads_max += 2;
+    }
+    let comparison = compare(&more, &Policy::default()).unwrap();
+    assert_eq!(comparison.verdict, Verdict::Pass);
+    let expected = "All 10 judged cells are within their harm limits, 7 of them significantly \
+                    better, 1 of them because its change is below the floor.";
+    assert_eq!(comparison.reasons, [expected]);
+}
+
+#[test]
+fn an_endpoint_that_only_one_session_reached_can_not_pass() {
+    let endpoints = two_endpoints();
+    let before = run_record(1, 2_000, &endpoints);
+    let mut after = before.clone();
+    let policy = Policy {
+        judge_unpaired: true,
+        ..Policy::default()
+    };
+    let verdict = |after: &RunRecord| {
+        let comparison = compare_unpaired(&before, after, &policy).unwrap();
+        (comparison.verdict, comparison.reasons.join(" "))
+    };
+    assert_eq!(verdict(&after).0, Verdict::Pass);
+    for block in &mut after.blocks {
+        block.endpoints.remove("GET usage");
+    }
+    let (verdict, reasons) = verdict(&after);
+    assert_eq!(verdict, Verdict::Inconclusive);
+    assert!(
+        reasons.contains("Only one version was measured"),
+        "{reasons}"
+    );
 }

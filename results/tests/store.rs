@@ -45,6 +45,23 @@ fn every_malformed_record_names_its_place_and_a_fix() {
     insta::assert_snapshot!(errors.join("\n"));
 }
 
+/// Flips and averages of pairs grow with their number and its square.
+#[test]
+fn more_pairs_than_anybody_asks_for_are_refused() {
+    let mut forged = small(1);
+    forged.blocks[3].pair = 999;
+    assert_eq!(forged.validate(), Ok(()));
+    forged.blocks[3].pair = 1_000;
+    assert_eq!(
+        forged.validate().unwrap_err().to_string(),
+        "blocks[3].pair: 1000, expected at most 999: a comparison has up to 1000 pairs, counted from 0"
+    );
+    // One version has no pairs, so its blocks may have any number.
+    let mut long = run_record(1, 20, &[EndpointSpec::new("GET a", 5.0)]);
+    long.blocks[0].pair = 1_000;
+    assert_eq!(long.validate(), Ok(()));
+}
+
 /// The file was written by version 0.1.0 and must stay readable as long as records
 /// have major version 1: never write it anew.
 #[test]

@@ -11,6 +11,9 @@ use unstall_loop_monitor::wire;
 
 use crate::support::{cold, plan};
 
+/// In place of a snapshot: no answer at all.
+const HANG_UP: &str = "hang up";
+
 /// Answers everything with `{}`, and the snapshot's path with the next of `snapshots`.
 fn playback(snapshots: Vec<String>) -> Target {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -49,6 +52,9 @@ fn serve(
             } else {
                 Some("{}".to_owned())
             };
+            if next.as_deref() == Some(HANG_UP) {
+                return Ok(());
+            }
             let (status, body) = match next {
                 Some(refusal) if refusal.starts_with(wire::REFUSAL_PREFIX) => {
                     ("403 Forbidden", refusal)
@@ -111,16 +117,13 @@ fn snapshot(start_id: &str, requests: u64) -> String {
 
 /// A block on a server that plays back one snapshot per `(start id, requests)`.
 fn measured(snapshots: &[(&str, u64)]) -> MeasuredBlock {
-    measured_of(
-        snapshots
-            .iter()
-            .map(|(id, requests)| snapshot(id, *requests))
-            .collect(),
-    )
+    let snapshots = snapshots.iter();
+    measured_with(snapshots.map(|(id, requests)| snapshot(id, *requests)))
 }
 
-fn measured_of(answers: Vec<String>) -> MeasuredBlock {
-    let target = playback(answers);
+/// A block on a server that plays back these answers.
+fn measured_with(answers: impl Iterator<Item = String>) -> MeasuredBlock {
+    let target = playback(answers.collect());
     let place = BlockPlace {
         arm: "before".to_owned(),
         pair: 0,
@@ -183,7 +186,7 @@ fn several_workers_behind_one_port_are_told() {
 #[test]
 fn a_monitor_that_refuses_is_told_in_its_own_words() {
     let refusal = format!("{}serve it with connect info\n", wire::REFUSAL_PREFIX);
-    let measured = measured_of(vec![refusal]);
+    let measured = measured_with([refusal].into_iter());
     assert_eq!(measured.block.monitor, None);
     assert_eq!(
         measured.warnings,
@@ -197,4 +200,28 @@ fn no_monitor_is_no_fault() {
     let measured = measured(&[]);
     assert_eq!(measured.block.monitor, None);
     assert_eq!(measured.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_that_fails_is_told_and_costs_no_block() {
+    let ok = |requests| snapshot("a", requests);
+    let malformed = ok(15).replace("\"start_id\"", "\"start\"");
+    let hangs_up = HANG_UP.to_owned();
+    let cases = [
+        (vec![ok(5), ok(5), ok(5), malformed], "no usable snapshot"),
+        (
+            vec![ok(5), ok(5), ok(5), hangs_up.clone()],
+            "could not be asked",
+        ),
+        (vec![hangs_up], "could not be asked"),
+    ];
+    for (answers, expected) in cases {
+        let measured = measured_with(answers.into_iter());
+        assert_eq!(measured.block.monitor, None);
+        assert_eq!(measured.block.completed, 10);
+        let [warning] = &measured.warnings[..] else {
+            panic!("one warning: {:?}", measured.warnings);
+        };
+        assert!(warning.contains(expected), "{warning}");
+    }
 }

@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
     writeln!(
         out,
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Cells\"><table class=\"cells\">\
-         <caption><span>Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its 95\u{202F}% \
+         <caption><span>Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its {}\u{202F}% \
          signed-rank interval; differences (in the metric’s own unit) are drawn on a scale of their own. Blocked time is per \
          1\u{202F}000 requests.</span></caption>\
          <thead><tr><th scope=\"col\">Endpoint</th><th scope=\"col\">Metric</th><th scope=\"col\" class=\"n\">Before</th>\
@@ -29,6 +29,7 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
          <th scope=\"col\" class=\"f\">{}</th><th scope=\"col\">Outcome</th></tr></thead>",
         vocabulary::plural(comparison.pairs.into(), "pair", "pairs"),
         numbers::tick(comparison.alpha),
+        numbers::confidence(comparison),
         forest::heading()
     )?;
     let extents = forest::extents(comparison);

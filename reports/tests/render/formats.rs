@@ -5,8 +5,11 @@ use crate::fixture;
 use unicode_width::UnicodeWidthStr;
 use unstall_reports::terminal::Style;
 use unstall_reports::{Entry, Report, annotations, html, junit, markdown, terminal};
+use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
+use unstall_results::synthetic::{self, EndpointSpec};
 
 fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
     Report {
@@ -51,6 +54,31 @@ fn terminal_other_verdicts_and_one_version() {
     insta::assert_snapshot!(terminal::render(&report(&others), Style::default()));
     let record = fixture::observed();
     insta::assert_snapshot!(terminal::render(&observed(&record), Style::default()));
+}
+
+#[test]
+fn five_pairs_do_not_claim_95_percent() {
+    let endpoint = [EndpointSpec::new("GET a", 20.0)];
+    for (pairs, expected) in [(5, "93.75"), (6, "95"), (10, "95")] {
+        let record = synthetic::record(7, pairs, 400, &endpoint);
+        let comparison = compare(&record, &Policy::default()).expect("it has two versions");
+        let steps = [(record, comparison)];
+        let report = report(&steps);
+        let pages = [
+            terminal::render(&report, Style::default()),
+            markdown::render(&report),
+            html::render(&report)
+                .replace("its ", "")
+                .replace(" signed-rank", ""),
+        ];
+        for page in pages {
+            let page = page.replace('\u{202F}', " ");
+            assert!(
+                page.contains(&format!(" {expected} % interval")),
+                "{pairs}: {page}"
+            );
+        }
+    }
 }
 
 #[test]
