@@ -129,13 +129,11 @@ pub(crate) fn conclude(
     };
     let step = record.step.as_ref();
     let judged = step.map(|step| criteria(step, &cells, policy, unusable));
-    let (criteria, open) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.open));
-    let unmet = criteria.iter().find(|found| found.met == Some(false));
-    let open = open.map(|index| &criteria[index]);
+    let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
+    let doubt = doubt.map(|index| &criteria[index]);
     let findings = Findings {
         verdict,
-        unmet,
-        open,
+        doubt,
         cells: &cells,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
@@ -154,7 +152,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: decision(verdict, unmet.or(open).is_none()),
+        decision: decision(verdict, doubt.is_none()),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),

@@ -9,8 +9,9 @@ use crate::wording;
 /// A step's criteria, judged.
 pub(crate) struct Judged {
     pub(crate) criteria: Vec<Criterion>,
-    /// The first one that may hold or not.
-    pub(crate) open: Option<usize>,
+    /// What keeps the step from being kept: the first one that does not hold, else the first
+    /// one that has no answer though one is due.
+    pub(crate) doubt: Option<usize>,
 }
 
 /// What became of one criterion.
@@ -59,8 +60,9 @@ pub(crate) fn criteria(
             (answer, criterion)
         })
         .unzip();
-    let open = answers.iter().position(|answer| *answer == Answer::Open);
-    Judged { criteria, open }
+    let first = |wanted| answers.iter().position(|answer| *answer == wanted);
+    let doubt = first(Answer::Unmet).or_else(|| first(Answer::Open));
+    Judged { criteria, doubt }
 }
 
 fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a Cell> {

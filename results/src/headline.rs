@@ -14,10 +14,8 @@ const CELLS_NAMED_MAX: usize = 5;
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
-    /// The step's first criterion that does not hold.
-    pub(crate) unmet: Option<&'a Criterion>,
-    /// The step's first criterion that has no answer, though one is due.
-    pub(crate) open: Option<&'a Criterion>,
+    /// The step's criterion that does not hold or has no answer, if any.
+    pub(crate) doubt: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
     pub(crate) worst: Option<&'a Cell>,
     /// A latency of which nothing could be judged for want of requests.
@@ -301,7 +299,7 @@ impl Findings<'_> {
                 }
             }
             Verdict::Inconclusive => self.how_to_settle(),
-            Verdict::Pass => match (self.step, self.unmet.or(self.open)) {
+            Verdict::Pass => match (self.step, self.doubt) {
                 (Some(step), Some(open)) if open.met.is_none() => format!(
                     "Decide on step {} by hand: its criterion {} {} has no answer ({}).",
                     step.id, open.name, open.expected, open.found
