@@ -22,7 +22,7 @@ pub struct Row {
     /// The comparison's sentence.
     pub headline: String,
     /// Endpoint of the p95 below: the worst that regressed, or else the step's own
-    /// one that changed most.
+    /// one that gained least, so that a row never picks its best.
     pub endpoint: Option<String>,
     /// Its p95, ms.
     pub p95_ms: Option<BeforeAfter>,
@@ -68,7 +68,7 @@ fn row(comparison: &Comparison) -> Row {
     let text = |of: fn(&crate::record::StepIdentity) -> &String| step.map(of).cloned();
     let p95 = regressed(comparison, Metric::ResponseP95).or_else(|| {
         own_cells(comparison, Metric::ResponseP95)
-            .max_by(|one, other| size(one).total_cmp(&size(other)))
+            .max_by(|one, other| upper_bound(one).total_cmp(&upper_bound(other)))
     });
     let blocked = comparison
         .cells
@@ -116,16 +116,18 @@ fn own_cells(comparison: &Comparison, metric: Metric) -> impl Iterator<Item = &C
 /// The judged cell that regressed worst, whichever endpoint's: by its upper bound, as
 /// [`Comparison::worst_cell`] is chosen.
 fn regressed(comparison: &Comparison, metric: Metric) -> Option<&Cell> {
-    let bound = |cell: &Cell| {
-        cell.change
-            .as_ref()
-            .map_or(0.0, |change| change.upper_bound)
-    };
     let cells = comparison
         .cells
         .iter()
         .filter(|cell| cell.judged && cell.metric == metric && cell.outcome == Outcome::Regression);
-    cells.max_by(|one, other| bound(one).total_cmp(&bound(other)))
+    cells.max_by(|one, other| upper_bound(one).total_cmp(&upper_bound(other)))
+}
+
+/// The worst that the cell may have become; 0 where nothing was compared.
+fn upper_bound(cell: &Cell) -> f64 {
+    cell.change
+        .as_ref()
+        .map_or(0.0, |change| change.upper_bound)
 }
 
 fn both(cell: &Cell) -> Option<BeforeAfter> {
@@ -138,14 +140,6 @@ fn both(cell: &Cell) -> Option<BeforeAfter> {
     Some(BeforeAfter {
         before: measured(&cell.before)?,
         after: measured(&cell.after)?,
-    })
-}
-
-fn size(cell: &Cell) -> f64 {
-    both(cell).map_or(0.0, |BeforeAfter { before, after }| {
-        (after.value.max(0.001) / before.value.max(0.001))
-            .ln()
-            .abs()
     })
 }
 
@@ -175,7 +169,8 @@ mod tests {
         let decisions: Vec<Decision> = rows.iter().map(|row| row.decision).collect();
         assert_eq!(decisions[..2], [Decision::Keep, Decision::Revert]);
         assert_eq!(rows[0].step, "2a");
-        assert_eq!(rows[0].endpoint.as_deref(), Some("GET a"));
+        assert_eq!(rows[0].endpoint.as_deref(), Some("GET b"));
+        assert_eq!(rows[1].endpoint.as_deref(), Some("GET a"));
         assert_eq!(rows[0].criteria.0, 4, "{rows:?}");
         let blocked = rows[0].blocked_ms_per_1000.unwrap();
         assert!(blocked.before.value > 40.0, "{blocked:?}");
@@ -199,6 +194,20 @@ mod tests {
         assert_eq!(row.endpoint.as_deref(), Some("GET c"));
         let p95 = row.p95_ms.unwrap();
         assert!(p95.after.value > 1.7 * p95.before.value, "{p95:?}");
+    }
+
+    #[test]
+    fn a_row_shows_the_least_gain() {
+        let spec = |name, ratio| EndpointSpec {
+            ratio,
+            ..EndpointSpec::new(name, 20.0)
+        };
+        let specs = [spec("GET a", 0.1), spec("GET b", 0.5), spec("GET c", 0.2)];
+        let mut measured = record(1, 8, 400, &specs);
+        measured.step.as_mut().unwrap().endpoints =
+            ["GET a", "GET b", "GET c"].map(String::from).into();
+        let comparison = compare(&measured, &Policy::default()).unwrap();
+        assert_eq!(row(&comparison).endpoint.as_deref(), Some("GET b"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     table::open_with_class(
         out,
         "ledger",
-        "Each step against the state before it. p95 is that of the endpoint that regressed, or else of the step’s own that changed most; blocked time \
+        "Each step against the state before it. p95 is that of the endpoint that regressed, or else of the step’s own that gained least; blocked time \
          is the whole service’s, per 1\u{202F}000 requests.",
         &columns,
     )?;
