@@ -325,9 +325,9 @@ fn a_version_that_dies_in_every_block_is_a_regression() {
     let record = read(folder.path(), "r.json");
     for block in record.blocks.iter().filter(|block| block.arm == "after") {
         assert!(block.errors.values().sum::<u64>() > 0, "{:?}", block.errors);
-        // Looks at its readiness count as well, and the other user's request may be under way
-        // when the process ends.
-        assert!((1..30).contains(&block.completed), "{}", block.completed);
+        // The service ends at the 30th request: one is the look for a monitor, and of the 28
+        // before the last the other user's may still be under way.
+        assert!((27..=28).contains(&block.completed), "{}", block.completed);
     }
 }
 
