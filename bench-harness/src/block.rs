@@ -173,6 +173,7 @@ fn assemble(
         local_faults: measurement.local_faults,
         generator_lag: measurement.generator_lag,
         endpoints: measurement.endpoints,
+        probe: None,
         series: measurement.series,
         monitor,
         process: surroundings.process,

@@ -78,6 +78,7 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
         method: request.method.clone(),
         path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
+        judged: true,
     }
 }
 

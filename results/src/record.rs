@@ -16,7 +16,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 0;
+pub const SCHEMA_MINOR: u32 = 1;
 
 /// One measurement: one version (`run`) or two interleaved ones (`ab`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,13 @@ pub struct EndpointIdentity {
     pub path: String,
     /// A request that takes longer counts as an error of kind `timeout`.
     pub timeout_ms: u64,
+    /// False when the scenario wants its times shown and not judged. Since 1.1.
+    #[serde(default = "judged_unless_said")]
+    pub judged: bool,
+}
+
+fn judged_unless_said() -> bool {
+    true
 }
 
 /// The load model.
@@ -135,6 +142,18 @@ pub struct Load {
     pub store_round_trip_us: Option<u64>,
     /// The same, measured before the first block.
     pub store_round_trip_us_measured: Option<u64>,
+    /// The bystander's requests beside the load, where there are any. Since 1.1.
+    #[serde(default)]
+    pub probe: Option<ProbeLoad>,
+}
+
+/// The bystander probe: requests at a constant rate, whatever the answers do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeLoad {
+    /// The trivial route that it asks for.
+    pub path: String,
+    /// Requests per second.
+    pub rate_per_second: f64,
 }
 
 /// A step of a migration plan, as far as a reader of the report needs it.
@@ -200,6 +219,9 @@ pub struct Block {
     pub generator_lag: LatencyHistogram,
     /// Endpoint name → what was measured there.
     pub endpoints: BTreeMap<String, EndpointSamples>,
+    /// What the bystander probe saw beside the load, if one ran. Since 1.1.
+    #[serde(default)]
+    pub probe: Option<ProbeSamples>,
     /// One entry per second since the block began.
     pub series: Vec<Second>,
     /// What the service's own monitor counted, if it has one.
@@ -270,10 +292,44 @@ pub struct EndpointSamples {
     pub in_flight: LatencyHistogram,
     /// Intended → first meaningful item, for streams.
     pub ttft: Option<LatencyHistogram>,
-    /// Between items, for streams.
+    /// First byte written → first meaningful item, for streams. Since 1.1.
+    #[serde(default)]
+    pub ttft_sent: Option<LatencyHistogram>,
+    /// Between items, for streams: those that were read apart, and not while this side stalled.
     pub gap: Option<LatencyHistogram>,
+    /// Longest of these in each stream. Since 1.1.
+    #[serde(default)]
+    pub gap_longest: Option<LatencyHistogram>,
+    /// Items of streams, first ones included. Since 1.1.
+    #[serde(default)]
+    pub items: u64,
+    /// Items that came in one read with the one before, so that they have no gap. Since 1.1.
+    #[serde(default)]
+    pub items_coalesced: u64,
+    /// Gaps in which the generator itself stalled: counted here and in no histogram. Since 1.1.
+    #[serde(default)]
+    pub gaps_stalled: u64,
     /// Bytes of answer bodies.
     pub body_bytes: u64,
+}
+
+/// What the bystander probe saw in one block. It never enters the load's own counts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSamples {
+    /// Requests that were due.
+    pub offered: u64,
+    /// Answers with a status below 400.
+    pub completed: u64,
+    /// Failures by kind.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// end − intended of those completed: the delay that others feel.
+    pub response: LatencyHistogram,
+    /// Time from intended until the failure, as many as [`Self::errors`] counts.
+    pub failed: LatencyHistogram,
+    /// Age of those in flight at the block's end: censored, not dropped.
+    pub in_flight: LatencyHistogram,
+    /// released − intended: our own lateness.
+    pub generator_lag: LatencyHistogram,
 }
 
 /// One second of a block.

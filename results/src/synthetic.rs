@@ -172,6 +172,7 @@ impl Session {
             errors,
             local_faults: BTreeMap::new(),
             generator_lag: self.lag(offered),
+            probe: None,
             series: series(wall_ns, offered, completed, &samples),
             endpoints: samples,
             monitor: Some(MonitorDelta {
@@ -370,6 +371,7 @@ fn envelope(
             state_reset: "template+flush".to_owned(),
             store_round_trip_us: Some(500),
             store_round_trip_us_measured: Some(560),
+            probe: None,
         },
         step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]
@@ -422,6 +424,7 @@ fn identity(spec: &EndpointSpec) -> EndpointIdentity {
         method: method.to_owned(),
         path: format!("/api/v1/{}", rest.replace(' ', "-")),
         timeout_ms: 10_000,
+        judged: true,
     }
 }
 

@@ -165,6 +165,7 @@ fn open(
         .to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
+        probe: None,
     };
     Opening {
         placement: Placement::of(common),
