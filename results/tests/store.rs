@@ -81,7 +81,7 @@ fn a_newer_minor_is_read_without_what_only_it_knows() {
     store::write(&path, &small(1)).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let newer = text
-        .replace("\"minor\": 0", "\"minor\": 3")
+        .replace("\"minor\": 1", "\"minor\": 3")
         .replace("\"pair\": 0,", "\"pair\": 0, \"temperature_c\": [40, 41],");
     fs::write(&path, newer).unwrap();
     let read = store::read(&path).unwrap();
