@@ -14,6 +14,7 @@ use crate::engine::{
 use crate::machine::CpuTimes;
 use crate::monitor_client::{
     Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
+    misses_requests,
 };
 use crate::process_group::ServiceProcess;
 
@@ -149,7 +150,13 @@ fn assemble(
     measurement: BlockMeasurement,
     surroundings: Surroundings,
 ) -> MeasuredBlock {
-    let (monitor, mut warnings) = monitor_delta(plan, &surroundings);
+    let (mut monitor, mut warnings) = monitor_delta(plan, &surroundings);
+    if monitor
+        .take_if(|seen| misses_requests(seen, &measurement.endpoints))
+        .is_some()
+    {
+        warnings.push(SEVERAL_WORKERS.to_owned());
+    }
     if measurement.ended == Ended::ServiceGone {
         warnings.push(format!(
             "the service gave no answer at all for {} s and was given up after {} requests: \
@@ -191,6 +198,9 @@ fn assemble(
     }
 }
 
+const SEVERAL_WORKERS: &str = "several processes answer behind one port, so the loop monitor's \
+    counters can't be told apart and are left out: run the service with one worker";
+
 /// The monitor's difference, and what to tell when there is none to be had.
 fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
     let before = match &surroundings.before {
@@ -224,10 +234,7 @@ fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDel
             "the service restarted during the block: see its log; the loop monitor's \
              counters of this block are left out"
         }
-        Some(Difference::SeveralWorkers) => {
-            "several processes answer behind one port, so the loop monitor's counters can't be \
-             told apart and are left out: run the service with one worker"
-        }
+        Some(Difference::SeveralWorkers) => SEVERAL_WORKERS,
         None => {
             "the loop monitor answered before the block and not after it: see the service's \
              log; its counters of this block are left out"
