@@ -56,7 +56,7 @@ struct Replay {
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
     let reference = find_program(REFERENCE)?;
     let plan = MigrationPlan::shipped()?;
-    let replays = resolve_steps(&plan, &arguments.steps)?
+    let replays = resolve_steps(&plan, &arguments.steps())?
         .into_iter()
         .map(|step| resolve(arguments, &plan, step))
         .collect::<anyhow::Result<Vec<Replay>>>()?;
@@ -341,7 +341,7 @@ fn command_line(arguments: &DemoArguments) -> String {
     if arguments.aa {
         line.push_str(" --aa");
     }
-    line.push_str(&format!(" --steps {}", arguments.steps.join(",")));
+    line.push_str(&format!(" --steps {}", arguments.steps().join(",")));
     if let Some(seed) = arguments.seed {
         line.push_str(&format!(" --seed {seed}"));
     }
