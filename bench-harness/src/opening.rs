@@ -1,7 +1,10 @@
 //! What is decided before a session's first block: plans, load and the record's head.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{Target, Warmup};
@@ -135,6 +138,28 @@ pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
             u64::try_from(usual.lasting_at_least.as_millis()).unwrap_or(u64::MAX),
         ),
     }
+}
+
+/// Whether anything listens there, asked before the first block: a wrong URL is a mistake of the
+/// command line, not a service that got worse.
+///
+/// # Errors
+/// When no connection can be opened.
+pub(crate) fn reachable(target: &Target) -> anyhow::Result<()> {
+    const WITHIN: Duration = Duration::from_secs(5);
+    let connect = || {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in (target.host(), target.port()).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, WITHIN) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    };
+    connect().with_context(|| {
+        format!("nothing answers at {target}: start the service there first, or mend the URL")
+    })
 }
 
 /// Levels of concurrency, each once.

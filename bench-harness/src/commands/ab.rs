@@ -105,6 +105,11 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .into_iter()
         .map(|plan| open(&arguments, &before, &after, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    for version in [&before, &after] {
+        if let Version::Url { target, .. } = version {
+            opening::reachable(target)?;
+        }
+    }
     let stop = interrupt::listen()?;
     let before_block = arguments
         .before_block

@@ -50,6 +50,7 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
         .into_iter()
         .map(|plan| open(arguments, &target, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    opening::reachable(&target)?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
     for session in sessions {
