@@ -92,8 +92,8 @@ struct CellDocument {
     after: EstimateDocument,
     /// The difference, where there is one to tell.
     change: Option<ChangeDocument>,
-    /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`
-    /// or `not_measured`.
+    /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`, `pooled`
+    /// (too few requests per block to compare, and only shown) or `not_measured`.
     outcome: &'static str,
     /// Pairs that would probably settle an inconclusive cell.
     pairs_needed: Option<u32>,
@@ -199,6 +199,7 @@ impl From<&Cell> for CellDocument {
             Outcome::Insufficient { requests_needed } => {
                 ("insufficient", None, Some(requests_needed))
             }
+            Outcome::Pooled => ("pooled", None, None),
             Outcome::NotMeasured => ("not_measured", None, None),
         };
         let family = match cell.family {
@@ -269,5 +270,6 @@ fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
         Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
         Metric::Throughput => ("throughput", "requests per second"),
         Metric::RssMib => ("rss_mib", "MiB"),
+        Metric::ProbeP90 => ("probe_p90", "ms"),
     }
 }
