@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::comparison::Estimate;
 use crate::histogram::LatencyHistogram;
-use crate::measure::{percentile, probe_times};
+use crate::measure::{blocked_us, percentile, probe_times};
 use crate::record::{Block, ErrorKind, ProbeSamples, RunRecord};
 use crate::validate::{saturating_sum, total};
 
@@ -41,6 +41,9 @@ pub struct Bystander {
     pub longest: Estimate,
     /// Our own lateness, 99th percentile in µs: part of the times above.
     pub lag_us_p99: Option<u64>,
+    /// How long the probe's own route blocked the loop, ms per 1 000 of its requests, where a
+    /// monitor counted it.
+    pub blocked_ms_per_1000: Option<f64>,
     /// Why these numbers are doubtful, if they are, with what to do.
     pub doubt: Option<String>,
 }
@@ -120,8 +123,16 @@ fn bystander(arm: &str, level: u32, probes: &[&ProbeSamples]) -> Bystander {
         p99: percentile(&times, 0.99, Vec::new()),
         longest: longest(probes),
         lag_us_p99: lag.quantile_us(0.99),
+        blocked_ms_per_1000: blocked_ms_per_1000(probes),
         doubt: doubt_of(probes),
     }
+}
+
+fn blocked_ms_per_1000(probes: &[&ProbeSamples]) -> Option<f64> {
+    let seen = || probes.iter().filter_map(|probe| probe.monitor.as_ref());
+    let requests = saturating_sum(seen().map(|route| route.requests));
+    let blocked_us = saturating_sum(seen().map(blocked_us));
+    (requests > 0).then(|| blocked_us as f64 / requests as f64)
 }
 
 /// A failure has waited, too, and would have gone on waiting.

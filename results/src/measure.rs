@@ -226,7 +226,7 @@ fn milliseconds(quantile: Quantile) -> f64 {
     quantile.us() as f64 / 1_000.0
 }
 
-fn blocked_us(endpoint: &MonitorEndpoint) -> u64 {
+pub(crate) fn blocked_us(endpoint: &MonitorEndpoint) -> u64 {
     endpoint
         .blocked_us
         .slept

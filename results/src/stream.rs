@@ -140,3 +140,46 @@ fn quantile(times: &LatencyHistogram, q: f64) -> Estimate {
         ..Estimate::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{EndpointSpec, StreamSpec, add_stream, record};
+
+    #[test]
+    fn streams_of_an_endpoint_are_pooled_over_its_blocks() {
+        let specs = ["GET stream", "GET plain"].map(|name| EndpointSpec::new(name, 40.0));
+        let mut measured = record(1, 5, 100, &specs);
+        assert_eq!(streams(&measured), []);
+        let spec = StreamSpec {
+            items: 12,
+            ttft_before_ms: 30.0,
+            ttft_after_ms: 10.0,
+            gap_ms: 2.0,
+            stalled_before: 0.02,
+            stalled_after: 0.0,
+            coalesced: 0.25,
+        };
+        add_stream(&mut measured, "GET stream", spec);
+        measured.validate().unwrap();
+        let block = &mut measured.blocks[0];
+        let samples = block.endpoints.get_mut("GET stream").unwrap();
+        samples.errors.insert(ErrorKind::Truncated, 2);
+        let found = streams(&measured);
+        let arms: Vec<&str> = found.iter().map(|stream| stream.arm.as_str()).collect();
+        assert_eq!(arms, ["before", "after"]);
+        let [before, after] = &found[..] else {
+            panic!("two arms: {found:?}");
+        };
+        assert_eq!((before.completed, before.items), (500, 6_000));
+        assert_eq!(before.truncated + after.truncated, 2);
+        let share = before.coalesced_share.unwrap();
+        assert!((0.2..0.25).contains(&share), "{share}");
+        let ms = |estimate: &Estimate| estimate.value.unwrap();
+        assert!(ms(&before.ttft.p50) > 2.0 * ms(&after.ttft.p50));
+        assert!((1.8..2.2).contains(&ms(&before.gap.p50)), "{before:?}");
+        assert!(ms(&before.gap.p99) > 10.0 && ms(&after.gap.p99) < 5.0);
+        assert!(before.gap_ms_max.unwrap() >= ms(&before.gap_longest_p50));
+        assert!(before.gap.p99.low.is_some(), "thousands of gaps");
+    }
+}

@@ -86,6 +86,11 @@ fn row(
                 forest::bar(cell.metric, change, extents),
             )?;
         }
+        None if cell.outcome == Outcome::Pooled => write!(
+            out,
+            "<td class=\"n\">–</td><td class=\"n iv\">{}</td><td></td>",
+            numbers::intervals_of_both(&cell.before, &cell.after)
+        )?,
         None => write!(out, "<td class=\"n\">–</td><td class=\"n\">–</td><td></td>")?,
     }
     let note = match vocabulary::note(cell) {
