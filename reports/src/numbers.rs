@@ -1,7 +1,7 @@
 //! Numbers as people read them: about three significant digits, a narrow
 //! no-break space before the unit and between thousands, a true minus.
 
-use unstall_results::comparison::{Change, Comparison, Estimate, Metric, Scale};
+use unstall_results::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale};
 
 /// Between a number and its unit, and between groups of three digits.
 pub(crate) const NARROW: char = '\u{202F}';
@@ -26,6 +26,15 @@ pub(crate) fn estimate(metric: Metric, estimate: &Estimate) -> String {
         Some(measured) => value(metric, measured),
         None => "–".to_owned(),
     }
+}
+
+/// A cell's estimate: a percentile of too few requests is none, unless it has an interval.
+pub(crate) fn of_cell(cell: &Cell, of: &Estimate) -> String {
+    let too_few = matches!(cell.outcome, Outcome::Insufficient { .. });
+    if too_few && of.low.is_none() && !of.at_least {
+        return "–".to_owned();
+    }
+    estimate(cell.metric, of)
 }
 
 /// A percentile in ms with its 95 % interval, `None` where the sample is too small

@@ -213,7 +213,7 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
         None => ("–".to_owned(), "–".to_owned()),
     };
     let words = match (group, cell.outcome) {
-        (_, Outcome::Pooled) => "all blocks together".to_owned(),
+        (_, Outcome::Pooled) => "pooled".to_owned(),
         (Group::Advisory, _) => "advisory".to_owned(),
         (_, Outcome::Insufficient { .. }) => "insufficient data".to_owned(),
         (

@@ -86,7 +86,7 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
                 numbers::count(requests_needed)
             ),
         ),
-        Outcome::Pooled => ("·", "all blocks together, not judged".to_owned()),
+        Outcome::Pooled => ("·", "all blocks together".to_owned()),
         Outcome::NotMeasured => ("·", "not measured".to_owned()),
     }
 }

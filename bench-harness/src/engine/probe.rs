@@ -419,14 +419,15 @@ mod tests {
         assert_eq!(state.held.len(), 1);
         state.expire(due + TIMEOUT);
         assert_eq!(state.samples.errors, [(ErrorKind::Timeout, 1)].into());
-        assert_eq!(
-            state.samples.failed.max_us(),
-            Some(10_000_000),
-            "a bound at the timeout"
+        let bound_us = state.samples.failed.max_us();
+        assert!(
+            bound_us.is_some_and(|us| us >= 10_000_000),
+            "the timeout: {bound_us:?}"
         );
         state.out.push(due);
         state.ended(due, due + Duration::from_millis(30), Ok(()));
-        assert_eq!(state.samples.response.max_us(), Some(30_000));
+        let waited_us = state.samples.response.max_us();
+        assert!(waited_us.is_some_and(|us| us >= 30_000), "{waited_us:?}");
         assert!(state.out.is_empty());
     }
 }

@@ -21,34 +21,45 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     };
     writeln!(
         out,
-        "<h3>What others felt</h3>\n<p class=\"note\">Beside the load a bystander asked for <code>{}</code> {} times \
+        "<h3>What others felt</h3>\n<p class=\"others\">Beside the load a bystander asked for <code>{}</code> {} times \
          per second, without waiting for answers. What it waited is what the load did to everybody else{}. Shown, \
          not judged.</p>",
         escape::markup(&probe.path),
         numbers::tick(probe.rate_per_second),
         sentence(&found)
     )?;
-    let panels: Vec<Panel<'_>> = observed::levels(record)
+    let mut panels = Vec::new();
+    for panel in observed::levels(record)
         .into_iter()
-        .map(|level| {
-            let subject = Subject {
-                what: "Waiting time of bystanders",
-                endpoint: None,
-                caption: "Waiting time of bystanders by percentile".to_owned(),
-                counted: "bystanders",
-            };
-            Panel::new(record, level, subject, |block| {
-                Some(&block.probe.as_ref()?.response)
-            })
-        })
-        .filter(|panel| !panel.is_empty())
-        .collect();
+        .map(|level| of_level(record, level))
+    {
+        let arms: Vec<&Bystander> = found
+            .iter()
+            .filter(|bystander| bystander.level == panel.level())
+            .collect();
+        if !arms.is_empty() {
+            let mut table = String::new();
+            numbers_table(&mut table, &arms)?;
+            panels.push(panel.with_beside(table));
+        }
+    }
     panel::write(out, record, &panels, true)?;
-    numbers_table(out, &found)?;
     for bystander in &found {
         notes(out, bystander)?;
     }
     Ok(())
+}
+
+fn of_level(record: &RunRecord, level: u32) -> Panel<'_> {
+    let subject = Subject {
+        what: "Waiting time of bystanders",
+        endpoint: None,
+        caption: "Waiting time of bystanders by percentile".to_owned(),
+        counted: "bystanders",
+    };
+    Panel::new(record, level, subject, |block| {
+        Some(&block.probe.as_ref()?.response)
+    })
 }
 
 /// One in a hundred, in every arm: `: one request in a hundred took … before and … after`.
@@ -79,52 +90,45 @@ fn sentence(found: &[Bystander]) -> String {
     )
 }
 
-fn numbers_table(out: &mut String, found: &[Bystander]) -> std::fmt::Result {
-    let columns = [
-        table::text("Arm"),
-        table::number("c"),
-        table::number("Requests"),
-        table::number("Failed"),
-        table::number("No answer yet"),
-        table::number("p50"),
-        table::number("p90"),
-        table::number("p99"),
-        table::number("longest"),
-        table::number("Own lateness p99"),
-    ];
-    writeln!(
-        out,
-        "<details><summary>Table: bystanders of all blocks</summary>"
-    )?;
+/// A row per number, a column per arm, so that it fits beside the chart.
+fn numbers_table(out: &mut String, arms: &[&Bystander]) -> std::fmt::Result {
+    let mut columns = vec![table::text("Bystanders")];
+    columns.extend(arms.iter().map(|arm| {
+        // Arms of a record have one of these names.
+        table::number(match arm.arm.as_str() {
+            "before" => "before",
+            "after" => "after",
+            _ => "run",
+        })
+    }));
+    writeln!(out, "<figure><figcaption>All blocks together</figcaption>")?;
     table::open(
         out,
-        "From the moment a request was due; behind each percentile its 95\u{202F}% interval. A failure counts as \
-         having waited the whole timeout of 10\u{202F}s, one without an answer at the block’s end at least until then. \
-         Own lateness is how late the probe itself was.",
+        "From the moment a request was due; below each percentile its 95\u{202F}% interval. A failure counts as \
+         having waited the whole timeout of 10\u{202F}s, a request without an answer at the block’s end at least \
+         until then. Own lateness is how late the probe itself was.",
         &columns,
     )?;
-    for bystander in found {
-        let failed = observed::total(bystander.errors.values().copied());
-        let lag = bystander.lag_us_p99;
-        table::row(
-            out,
-            &columns,
-            &[
-                escape::markup(&bystander.arm),
-                bystander.level.to_string(),
-                numbers::count(bystander.offered),
-                numbers::count(failed),
-                numbers::count(bystander.in_flight),
-                numbers::percentile_cell(&bystander.p50),
-                numbers::percentile_cell(&bystander.p90),
-                numbers::percentile_cell(&bystander.p99),
-                numbers::estimate_ms(&bystander.longest),
-                lag.map_or_else(|| "–".to_owned(), numbers::ms_from_us),
-            ],
-        )?;
-    }
+    let mut row = |name: &str, of: &dyn Fn(&Bystander) -> String| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(arms.iter().map(|arm| of(arm)));
+        table::row(out, &columns, &cells)
+    };
+    row("p50", &|arm| numbers::percentile_cell(&arm.p50))?;
+    row("p90", &|arm| numbers::percentile_cell(&arm.p90))?;
+    row("p99", &|arm| numbers::percentile_cell(&arm.p99))?;
+    row("longest", &|arm| numbers::estimate_ms(&arm.longest))?;
+    row("requests", &|arm| numbers::count(arm.offered))?;
+    row("failed", &|arm| {
+        numbers::count(observed::total(arm.errors.values().copied()))
+    })?;
+    row("no answer yet", &|arm| numbers::count(arm.in_flight))?;
+    row("own lateness p99", &|arm| {
+        arm.lag_us_p99
+            .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+    })?;
     table::close(out)?;
-    writeln!(out, "</details>")
+    writeln!(out, "</figure>")
 }
 
 fn notes(out: &mut String, bystander: &Bystander) -> std::fmt::Result {

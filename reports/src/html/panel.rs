@@ -39,6 +39,8 @@ pub(super) struct Panel<'r> {
     subject: Subject<'r>,
     level: u32,
     arms: Vec<Arm<'r>>,
+    /// What stands beside the chart, safe markup.
+    beside: String,
 }
 
 struct Arm<'r> {
@@ -64,6 +66,7 @@ impl<'r> Panel<'r> {
             subject,
             level,
             arms: arms.collect(),
+            beside: String::new(),
         }
     }
 
@@ -73,6 +76,17 @@ impl<'r> Panel<'r> {
             arm.failed = Some(of(arm.name));
         }
         self
+    }
+
+    /// The same with a figure of its own beside it, safe markup.
+    pub(super) fn with_beside(mut self, figure: String) -> Self {
+        self.beside = figure;
+        self
+    }
+
+    /// The concurrency that it is about.
+    pub(super) fn level(&self) -> u32 {
+        self.level
     }
 
     /// True if nothing was timed in any arm.
@@ -107,7 +121,7 @@ impl<'r> Panel<'r> {
         }
         writeln!(out, "<details><summary>Table</summary>")?;
         self.table(out, &name)?;
-        writeln!(out, "</details></figure>")
+        writeln!(out, "</details></figure>{}", self.beside)
     }
 
     fn table(&self, out: &mut String, name: &str) -> std::fmt::Result {

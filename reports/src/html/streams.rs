@@ -7,7 +7,7 @@ use unstall_results::stream::{StreamSummary, streams};
 
 use super::panel::{self, Panel, Subject};
 use super::table;
-use crate::{escape, numbers, observed};
+use crate::{asides, escape, numbers, observed, vocabulary};
 
 /// Endpoints at one concurrency that get charts.
 const CHARTED_MAX: usize = 8;
@@ -63,64 +63,73 @@ fn panels<'r>(record: &'r RunRecord, endpoint: &'r str, level: u32) -> [Panel<'r
 }
 
 fn numbers_table(out: &mut String, found: &[StreamSummary]) -> std::fmt::Result {
-    let columns = [
-        table::text("Endpoint"),
-        table::text("Arm"),
-        table::number("c"),
-        table::number("Complete"),
-        table::number("Truncated"),
-        table::number("Items"),
-        table::number("In one read"),
-        table::number("First item p50"),
-        table::number("p95"),
-        table::number("Gap p50"),
-        table::number("p95"),
-        table::number("p99"),
-        table::number("Longest of a stream, p50"),
-        table::number("Longest of all"),
-    ];
+    let several_levels = asides::several_levels(found.iter().map(|stream| stream.level));
+    let mut columns = vec![table::text("Endpoint"), table::text("Arm")];
+    if several_levels {
+        columns.push(table::number("c"));
+    }
+    columns.extend(
+        [
+            "Streams",
+            "Truncated",
+            "Items",
+            "In one read",
+            "First item p50",
+            "p95",
+            "Gap p50",
+            "p95",
+            "p99",
+            "Longest p50",
+            "max",
+        ]
+        .map(table::number),
+    );
     writeln!(out, "<details open><summary>Table: streams</summary>")?;
+    table::open(out, &caption(found), &columns)?;
+    for stream in found {
+        let mut cells = vec![
+            format!("<bdi>{}</bdi>", escape::markup(&stream.endpoint)),
+            escape::markup(&stream.arm),
+        ];
+        if several_levels {
+            cells.push(stream.level.to_string());
+        }
+        cells.extend(numbers_of(stream));
+        table::row(out, &columns, &cells)?;
+    }
+    table::close(out)?;
+    writeln!(out, "</details>")
+}
+
+fn caption(found: &[StreamSummary]) -> String {
     let stalled = observed::total(found.iter().map(|stream| stream.gaps_stalled));
     let left_out = if stalled > 0 {
         format!(
             " {} during which the generator itself stalled are left out.",
-            crate::vocabulary::plural(stalled, "gap", "gaps")
+            vocabulary::plural(stalled, "gap", "gaps")
         )
     } else {
         String::new()
     };
-    table::open(
-        out,
-        &format!(
-            "Behind each percentile its 95\u{202F}% interval. In one read: items that came together with the one \
-             before, so that there is no gap between them.{left_out}"
-        ),
-        &columns,
-    )?;
-    for stream in found {
-        let share = stream.coalesced_share;
-        let longest = stream.gap_ms_max;
-        table::row(
-            out,
-            &columns,
-            &[
-                format!("<bdi>{}</bdi>", escape::markup(&stream.endpoint)),
-                escape::markup(&stream.arm),
-                stream.level.to_string(),
-                numbers::count(stream.completed),
-                numbers::count(stream.truncated),
-                numbers::count(stream.items),
-                share.map_or_else(|| "–".to_owned(), numbers::share),
-                numbers::percentile_cell(&stream.ttft.p50),
-                numbers::percentile_cell(&stream.ttft.p95),
-                numbers::percentile_cell(&stream.gap.p50),
-                numbers::percentile_cell(&stream.gap.p95),
-                numbers::percentile_cell(&stream.gap.p99),
-                numbers::percentile_cell(&stream.gap_longest_p50),
-                longest.map_or_else(|| "–".to_owned(), numbers::ms),
-            ],
-        )?;
-    }
-    table::close(out)?;
-    writeln!(out, "</details>")
+    format!(
+        "Below each percentile its 95\u{202F}% interval. In one read: items that came together with the one before, \
+         so that there is no gap between them. Longest: the longest gap of each stream.{left_out}"
+    )
+}
+
+fn numbers_of(stream: &StreamSummary) -> [String; 11] {
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    [
+        numbers::count(stream.completed),
+        numbers::count(stream.truncated),
+        numbers::count(stream.items),
+        or_dash(stream.coalesced_share.map(numbers::share)),
+        numbers::percentile_cell(&stream.ttft.p50),
+        numbers::percentile_cell(&stream.ttft.p95),
+        numbers::percentile_cell(&stream.gap.p50),
+        numbers::percentile_cell(&stream.gap.p95),
+        numbers::percentile_cell(&stream.gap.p99),
+        numbers::percentile_cell(&stream.gap_longest_p50),
+        or_dash(stream.gap_ms_max.map(numbers::ms)),
+    ]
 }
