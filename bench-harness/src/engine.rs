@@ -16,6 +16,7 @@ mod generator;
 mod liveness;
 mod measurement;
 mod prepared;
+mod probe;
 mod progress;
 mod series;
 mod spec;
@@ -35,6 +36,7 @@ use unstall_scenarios::scope::Scope;
 
 pub use error::{EngineError, SetupFailure};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
+pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook};
 pub use spec::{Amount, BlockSpec, Warmup};
 pub use stop::Stop;
@@ -45,6 +47,7 @@ use exchange::Client;
 use generator::{Finished, Job};
 use liveness::Liveness;
 use measurement::Start;
+use probe::Bystander;
 use series::SharedSeries;
 use user::{UserEvent, Values};
 
@@ -75,6 +78,7 @@ pub struct WarmBlock {
     liveness: Arc<Liveness>,
     go: watch::Sender<Option<Instant>>,
     threads: Vec<JoinHandle<io::Result<Finished>>>,
+    probe: Option<Bystander>,
 }
 
 impl WarmBlock {
@@ -105,7 +109,12 @@ impl WarmBlock {
             liveness: Arc::new(Liveness::new(spec.level, spec.patience)),
             go: watch::Sender::new(None),
             threads: Vec::new(),
+            probe: None,
         };
+        if let Some(probe) = &spec.probe {
+            let probe = Bystander::start(&target, probe, stop, block.go.subscribe());
+            block.probe = Some(probe.map_err(EngineError::Start)?);
+        }
         let threads = thread_count(spec);
         for index in 0..threads {
             let job = block.job(
@@ -136,16 +145,14 @@ impl WarmBlock {
         let start = Start::now();
         self.go.send_replace(Some(start.begun));
         let finished = self.join_threads()?;
+        let probe = self.probe.take().map(Bystander::end).transpose()?;
         self.progress.enter(Phase::Done);
 
         let ended = self.ended(&finished);
-        Ok(BlockMeasurement::join(
-            &self.plan,
-            start,
-            finished,
-            &self.series,
-            ended,
-        ))
+        let mut measurement =
+            BlockMeasurement::join(&self.plan, start, finished, &self.series, ended);
+        measurement.probe = probe;
+        Ok(measurement)
     }
 
     fn ended(&self, finished: &[Finished]) -> Ended {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
-use unstall_scenarios::plan::Plan;
+use unstall_scenarios::plan::{Plan, Request};
 
 use crate::control::{Control, ControlError};
 use crate::engine::Target;
@@ -74,11 +74,23 @@ pub enum Sight<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Difference {
     /// One process served the whole block.
-    Of(Box<MonitorDelta>),
+    Of(Box<Delta>),
     /// Another process answered at the end.
     Restarted,
     /// Several processes answer behind one port.
     SeveralWorkers,
+}
+
+/// What one process counted during a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delta {
+    /// For the record, without the route of the probe.
+    pub monitor: MonitorDelta,
+    /// The route of the probe, if no endpoint of the scenario shares it.
+    pub probe: Option<MonitorEndpoint>,
+    /// The scenario's endpoint that shares its route with the probe, so that the monitor counts
+    /// both together.
+    pub shared_with_probe: Option<String>,
 }
 
 impl MonitorClient {
@@ -170,8 +182,14 @@ fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
         })
 }
 
-/// What the monitor counted between two edges, by the scenario's endpoints.
-pub fn difference(before: &Edge, after: &Edge, plan: &Plan) -> Difference {
+/// What the monitor counted between two edges, by the scenario's endpoints. What the probe
+/// at `probe_path` caused is kept apart: it is no part of the load.
+pub fn difference(
+    before: &Edge,
+    after: &Edge,
+    plan: &Plan,
+    probe_path: Option<&str>,
+) -> Difference {
     if before.start_ids.len() > 1 || after.start_ids.len() > 1 {
         return Difference::SeveralWorkers;
     }
@@ -180,15 +198,32 @@ pub fn difference(before: &Edge, after: &Edge, plan: &Plan) -> Difference {
     }
     let (old, new) = (&before.snapshot, &after.snapshot);
     let nothing = wire::Endpoint::default();
+    let probed = probe_path.and_then(|path| best_route("GET", path, &new.endpoints));
     let mut endpoints = BTreeMap::new();
+    let mut probe = None;
+    let mut shared_with_probe = None;
     for (route, counters) in &new.endpoints {
         let delta = endpoint_delta(old.endpoints.get(route).unwrap_or(&nothing), counters);
         // What did nothing in this block is not part of it.
-        if delta.requests > 0 || delta.polls > 0 {
-            endpoints.insert(endpoint_name(route, &new.endpoints, plan), delta);
+        if delta.requests == 0 && delta.polls == 0 {
+            continue;
+        }
+        let mut sharing = requests_of(route, &new.endpoints, plan);
+        match (probed == Some(route), sharing.next()) {
+            (true, None) => probe = Some(delta),
+            (is_probed, first) => {
+                shared_with_probe = shared_with_probe
+                    .or_else(|| first.filter(|_| is_probed).map(|one| one.name.clone()));
+                // Time on a shared route can't be charged to one of two.
+                let name = match (first, sharing.next()) {
+                    (Some(request), None) => request.name.clone(),
+                    _ => route.clone(),
+                };
+                endpoints.insert(name, delta);
+            }
         }
     }
-    Difference::Of(Box::new(MonitorDelta {
+    let monitor = MonitorDelta {
         mode: match new.mode {
             wire::Mode::Counters => "counters",
             wire::Mode::FullSplit => "full-split",
@@ -204,6 +239,11 @@ pub fn difference(before: &Edge, after: &Edge, plan: &Plan) -> Difference {
             pool: new.threads.pool,
             other: new.threads.other,
         },
+    };
+    Difference::Of(Box::new(Delta {
+        monitor,
+        probe,
+        shared_with_probe,
     }))
 }
 
@@ -296,18 +336,15 @@ fn us(ns: u64) -> u64 {
     ns.saturating_add(500) / 1_000
 }
 
-/// The scenario's endpoint that a monitored route stands for, or the route itself.
-///
-/// A route stands for an endpoint if it is the best match of that endpoint and of
-/// no other: time on a shared route can't be charged to one of two.
-fn endpoint_name(route: &str, routes: &BTreeMap<String, wire::Endpoint>, plan: &Plan) -> String {
-    let mut matching = plan.requests.iter().filter(|request| {
+/// The scenario's requests that a monitored route stands for: it is the best match of each.
+fn requests_of<'p>(
+    route: &str,
+    routes: &BTreeMap<String, wire::Endpoint>,
+    plan: &'p Plan,
+) -> impl Iterator<Item = &'p Request> {
+    plan.requests.iter().filter(move |request| {
         best_route(&request.method, &request.path.to_string(), routes) == Some(route)
-    });
-    match (matching.next(), matching.next()) {
-        (Some(request), None) => request.name.clone(),
-        _ => route.to_owned(),
-    }
+    })
 }
 
 /// The monitored route with most literal segments among those that match.

@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{Target, Warmup};
 use unstall_bench_harness::machine;
 use unstall_results::record::{
-    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
-    StepIdentity,
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, ProbeLoad, RunRecord,
+    ScenarioIdentity, StepIdentity,
 };
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
@@ -71,6 +71,7 @@ impl Opening<'_> {
             file,
             turns: self.turns,
             guard: guard()?,
+            probed: BTreeSet::new(),
         })
     }
 }
@@ -112,6 +113,14 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
         }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
+}
+
+/// The bystander probe beside the load, where the scenario names a route for it.
+pub(crate) fn probe(plan: &Plan) -> Option<ProbeLoad> {
+    plan.probe.as_ref().map(|probe| ProbeLoad {
+        path: probe.path.clone(),
+        rate_per_second: probe.rate,
+    })
 }
 
 /// Whether a service shares this machine with the generator, as far as its address tells.

@@ -29,6 +29,8 @@ const CONCURRENCY_MAX: u32 = 10_000;
 /// The bystander's rate when a file says nothing, requests per second.
 const PROBE_RATE_DEFAULT: f64 = 50.0;
 /// More is load, no bystander.
+const PROBE_RATE_MAX: f64 = 1_000.0;
+/// More than one machine sends.
 const RATE_MAX: f64 = 1_000_000.0;
 
 impl Plan {
@@ -193,7 +195,7 @@ fn resolve_probe(
     let place = Place::Root.key("probe");
     let path = values::literal_path(document, &place.key("path"), &raw.path)?;
     let rate = raw.rate.unwrap_or(PROBE_RATE_DEFAULT);
-    values::rate(document, &place.key("rate"), rate)?;
+    values::rate(document, &place.key("rate"), rate, PROBE_RATE_MAX)?;
     Ok(Some(Probe { path, rate }))
 }
 
@@ -266,7 +268,7 @@ fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, Sce
     }
     let stages = raw.stages.iter().enumerate().map(|(index, stage)| {
         let place = place.item(index);
-        values::rate(document, &place.key("rate"), stage.rate)?;
+        values::rate(document, &place.key("rate"), stage.rate, RATE_MAX)?;
         let duration = values::positive_duration(document, &place.key("for"), &stage.duration.0)?;
         Ok(Stage {
             rate: stage.rate,

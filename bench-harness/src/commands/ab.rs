@@ -170,7 +170,7 @@ fn open(
         .to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
-        probe: None,
+        probe: opening::probe(&plan),
     };
     Opening {
         placement: Placement::of(common),

@@ -193,7 +193,7 @@ fn open(
         state_reset: servers.state_reset().to_owned(),
         store_round_trip_us: Some(servers.round_trip_us()),
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
-        probe: None,
+        probe: opening::probe(&replay.scenario),
     };
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),

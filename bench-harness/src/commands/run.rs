@@ -98,7 +98,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         state_reset: "none".to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
-        probe: None,
+        probe: opening::probe(&plan),
     };
     let arm = Arm {
         command: None,

@@ -9,6 +9,7 @@ use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, Second};
 use unstall_scenarios::plan::Plan;
 
 use super::generator::Finished;
+use super::probe::ProbeMeasurement;
 use super::series::SharedSeries;
 use super::tally::{Examples, FinishedTally};
 
@@ -43,6 +44,8 @@ pub struct BlockMeasurement {
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
     pub examples: Vec<ErrorExample>,
+    /// What the bystander probe saw, if there was one.
+    pub probe: Option<ProbeMeasurement>,
 }
 
 /// Why a block ended.
@@ -124,6 +127,7 @@ impl BlockMeasurement {
             generator_cpu,
             ended,
             examples,
+            probe: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::target::Target;
 
 /// What this generator calls itself, where the scenario doesn't say.
-const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
 
 /// One user's form of one request of the plan.
 pub(super) struct Prepared {

@@ -1,5 +1,6 @@
 //! Measuring through the public door: the engine, services and monitors, with real servers.
 
+mod bystander;
 mod faults;
 mod iterations;
 mod monitor;
