@@ -118,13 +118,7 @@ impl Truth {
             "200 OK",
             &format!(r#"{{"delay_ms":{}}}"#, delay.as_millis()),
         );
-        let due = received + delay;
-        while let Some(left) = due
-            .checked_duration_since(Instant::now())
-            .filter(|left| !left.is_zero())
-        {
-            thread::sleep(left);
-        }
+        sleep_until(received + delay);
         let mut routes = lock(&self.routes);
         let took = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         routes
@@ -173,5 +167,15 @@ impl Truth {
         }
         text.push('}');
         text
+    }
+}
+
+/// Returns no earlier than that, and not much later on a thread without timer slack.
+pub(crate) fn sleep_until(due: Instant) {
+    while let Some(left) = due
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
+        thread::sleep(left);
     }
 }

@@ -5,4 +5,5 @@ mod iterations;
 mod monitor;
 mod service;
 mod stopping;
+mod streams;
 mod support;
