@@ -9,7 +9,16 @@ use crate::plan::Plan;
 use crate::resolve::{check_overrides, resolve};
 
 /// Names and texts, sorted by name.
-const SHIPPED: [(&str, &str); 2] = [
+const SHIPPED: [(&str, &str); 5] = [
+    (
+        "session-status",
+        include_str!("../catalogue/session-status.toml"),
+    ),
+    ("stop", include_str!("../catalogue/stop.toml")),
+    (
+        "streaming-messages",
+        include_str!("../catalogue/streaming-messages.toml"),
+    ),
     ("tunnel", include_str!("../catalogue/tunnel.toml")),
     ("usage-check", include_str!("../catalogue/usage-check.toml")),
 ];

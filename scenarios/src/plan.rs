@@ -240,6 +240,9 @@ pub struct Stream {
     /// A final item of exactly this text (as `[DONE]`): no JSON, not counted, and
     /// without it the stream is `truncated`.
     pub end_marker: Option<String>,
+    /// Hang up after this many items, and not before the first meaningful one: such a stream is
+    /// a success as soon as it is left, and never has to be complete.
+    pub leave_after: Option<u64>,
     /// Longest silence within the body; more is an error of kind `timeout`.
     pub idle_timeout: Duration,
 }

@@ -254,6 +254,10 @@ pub(crate) struct Stream {
     pub(crate) decoder: Decoder,
     /// The first item that passes ends the time to first token [the first item].
     pub(crate) meaningful: Option<ItemTest>,
+    /// Hang up after this many items, the first meaningful one at the earliest, as a user does
+    /// who goes away [read to the end].
+    #[schemars(range(min = 1))]
+    pub(crate) leave_after: Option<u64>,
     /// What a whole stream has; less is an error of kind `truncated`.
     #[serde(default)]
     pub(crate) complete: Complete,

@@ -54,13 +54,15 @@ impl Stamps {
     }
 }
 
-/// A complete answer.
+/// A complete answer, or as much of a stream as the scenario wants.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     /// Whole if that was asked for, else its first part.
     pub(super) body: Bytes,
     pub(super) body_bytes: u64,
+    /// There may be more of it, which nobody wants: the connection is of no use any more.
+    is_left: bool,
 }
 
 /// What is done with the body of an answer.
@@ -116,7 +118,7 @@ impl Client {
                 ))
             });
         let ended = Instant::now();
-        if outcome.is_err() {
+        if outcome.as_ref().map_or(true, |answer| answer.is_left) {
             self.connection = None;
         }
         let stamps = Stamps {
@@ -195,12 +197,13 @@ async fn read(
     let keep_body = match reading {
         Reading::Kept => true,
         Reading::Streamed(reader) if reader.expects(&head)? => {
-            let body_bytes = reader.read(&mut driving, body, &stamps.reads).await?;
+            let read = reader.read(&mut driving, body, &stamps.reads).await?;
             return Ok(Answer {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body: Bytes::new(),
-                body_bytes,
+                body_bytes: read.body_bytes,
+                is_left: read.is_left,
             });
         }
         Reading::Counted | Reading::Streamed(_) => false,
@@ -221,6 +224,7 @@ async fn read(
         headers: head.headers,
         body: kept.into_bytes(),
         body_bytes,
+        is_left: false,
     })
 }
 

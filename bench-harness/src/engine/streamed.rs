@@ -31,6 +31,13 @@ use super::stream_times::{ReadMark, StreamTimes};
 use super::turns;
 use crate::stream::{DecodeError, ITEM_BYTES_MAX, ItemDecoder, Rest};
 
+/// A stream that was read as far as the scenario wants it.
+pub(super) struct Read {
+    pub(super) body_bytes: u64,
+    /// More may come: the connection is of no use any more.
+    pub(super) is_left: bool,
+}
+
 /// One user's reader of one request's streams.
 pub(super) struct StreamReader {
     decoder: ItemDecoder,
@@ -78,13 +85,16 @@ impl StreamReader {
         }
     }
 
-    /// Reads a body to its end; its size, if the stream is complete.
+    /// Reads a body to its end, or until the scenario leaves it.
+    ///
+    /// # Errors
+    /// What is wrong with the stream.
     pub(super) async fn read(
         &mut self,
         driving: &mut Driving<'_>,
         mut body: Incoming,
         reads: &ReadStamp,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Read, Failure> {
         self.decoder.reset();
         self.items.reset();
         let silence_max = self.items.stream().idle_timeout;
@@ -108,9 +118,20 @@ impl StreamReader {
             heard = read.at;
             body_bytes += data.len() as u64;
             self.take(&data, read)?;
+            if self.items.are_enough() {
+                let is_left = true;
+                return Ok(Read {
+                    body_bytes,
+                    is_left,
+                });
+            }
         }
         self.finish(mark(reads))?;
-        Ok(body_bytes)
+        let is_left = false;
+        Ok(Read {
+            body_bytes,
+            is_left,
+        })
     }
 
     /// Takes what one read has brought.
@@ -234,9 +255,20 @@ impl Items {
             || !self.request().accept_item(line, false).is_err_and(is_cut)
     }
 
+    /// Whether the scenario leaves the stream here.
+    fn are_enough(&self) -> bool {
+        let wanted = self.stream().leave_after;
+        wanted.is_some_and(|wanted| self.times.items >= wanted)
+            && self.times.first_meaningful.is_some()
+    }
+
     /// What the ended stream lacks to be complete, if anything.
     fn lacks(&self) -> Option<String> {
         let (items, min) = (self.times.items, self.stream().items_min);
+        if let Some(wanted) = self.stream().leave_after.filter(|wanted| items < *wanted) {
+            let had = counted(items);
+            return Some(format!("it had {had}, expected {wanted} before leaving it"));
+        }
         if items < min {
             return Some(format!(
                 "it had {}, expected {min} at least",

@@ -6,3 +6,4 @@ mod measuring;
 mod mistakes;
 mod program;
 mod records;
+mod streams;

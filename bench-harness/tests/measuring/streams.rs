@@ -259,3 +259,42 @@ fn a_plain_answer_beside_a_stream_has_no_stream_times() {
     let plain = &block.endpoints["plain"];
     assert!(plain.ttft.is_none() && plain.gap.is_none() && plain.items == 0);
 }
+
+/// A user who goes away in the middle, as the scenario wants it: no failure, and the next
+/// request has a connection of its own.
+#[test]
+fn a_stream_may_be_left_before_its_end() {
+    let text = |leave_after: u32| {
+        format!(
+            "name = \"test\"\n\
+             [[request]]\nname = \"left\"\nmethod = \"POST\"\npath = \"/stream/silent/json-objects\"\n\
+             timeout = \"20s\"\n[request.stream]\ndecoder = \"json-objects\"\n{MEANINGFUL}\n\
+             leave_after = {leave_after}\nidle_timeout = \"300ms\"\n\
+             [[request]]\nname = \"next\"\nmethod = \"GET\"\npath = \"/ok\"\n"
+        )
+    };
+    let server = server();
+    let block = run(&parse(&text(2)), &server.url(), &cold(2, 6));
+    assert_eq!(block.errors, BTreeMap::new(), "{:?}", block.examples);
+    let left = &block.endpoints["left"];
+    assert_eq!((left.completed, left.items), (6, 12));
+    assert_eq!(count(left, |s| &s.ttft), 6);
+    assert_eq!(
+        server.connections(),
+        12,
+        "each `next` opens one, which `left` uses up"
+    );
+    // Silent before the third.
+    let block = run(&parse(&text(3)), &server.url(), &cold(2, 6));
+    assert_eq!(block.errors, BTreeMap::from([(ErrorKind::Timeout, 6)]));
+}
+
+#[test]
+fn a_stream_that_ends_before_it_may_be_left_is_truncated() {
+    let text = "name = \"test\"\n[[request]]\nname = \"it\"\nmethod = \"POST\"\n\
+                path = \"/stream/short/sse\"\nstream = { decoder = \"sse\", leave_after = 4 }\n";
+    let block = run(&parse(text), &server().url(), &cold(2, STREAMS));
+    assert_failed(&block, ErrorKind::Truncated, "short");
+    let message = &block.examples[0].message;
+    assert!(message.contains("3 items, expected 4"), "{message}");
+}
