@@ -140,7 +140,7 @@ pub(crate) struct RunArguments {
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Vec<u32>,
-    /// Requests per endpoint and level [default: 400, and at least 3 per user]
+    /// Requests per endpoint and level [default: the scenario's, or 400 and at least 3 per user]
     #[arg(long, value_name = "N", conflicts_with = "rounds")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) requests: Option<u64>,
@@ -186,10 +186,10 @@ pub(crate) struct AbArguments {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Vec<u32>,
-    /// Requests per endpoint and block
-    #[arg(long, value_name = "N", default_value_t = 400)]
+    /// Requests per endpoint and block [default: the scenario's, or 400]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    pub(crate) requests: u64,
+    pub(crate) requests: Option<u64>,
     /// A command's service is ready when this path answers 2xx
     #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
     pub(crate) ready: String,

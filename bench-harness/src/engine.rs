@@ -21,8 +21,11 @@ mod progress;
 mod series;
 mod spec;
 mod stop;
+mod stream_times;
+mod streamed;
 mod tally;
 mod target;
+mod turns;
 mod user;
 
 use std::io;
@@ -233,12 +236,6 @@ impl Drop for WarmBlock {
 }
 
 fn check(plan: &Plan, spec: &BlockSpec) -> Result<(), EngineError> {
-    if let Some(request) = plan.first_stream() {
-        return Err(EngineError::Stream {
-            scenario: plan.name.clone(),
-            request: request.name.clone(),
-        });
-    }
     if plan.requests.is_empty() {
         return Err(EngineError::Nothing("the scenario has no request"));
     }
@@ -269,7 +266,7 @@ fn set_up_run(
     let work = || {
         let runtime = generator::runtime().map_err(EngineError::Start)?;
         runtime.block_on(async {
-            let mut client = Client::new(Arc::clone(target), connection::WriteStamp::default());
+            let mut client = Client::new(Arc::clone(target), connection::SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.level, spec.seed);
             let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
             tokio::select! {

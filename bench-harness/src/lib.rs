@@ -14,3 +14,4 @@ pub mod machine;
 pub mod monitor_client;
 pub mod process_group;
 pub mod process_sample;
+pub mod stream;

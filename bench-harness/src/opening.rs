@@ -82,7 +82,7 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
         method: request.method.clone(),
         path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
-        judged: true,
+        judged: request.judged,
     }
 }
 
@@ -95,14 +95,6 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
     for plan in &plans {
         if !seen.insert(plan.name.as_str()) {
             bail!("the scenario `{}` is named twice; name it once", plan.name);
-        }
-        if let Some(request) = plan.first_stream() {
-            bail!(
-                "`{}` of the scenario `{}` is a stream, which this version does not measure yet; \
-                 leave out its [request.stream] to time the whole answer",
-                request.name,
-                plan.name
-            );
         }
         if plan.load.open.is_some() {
             bail!(

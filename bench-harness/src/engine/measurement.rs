@@ -96,7 +96,7 @@ impl BlockMeasurement {
         series: &SharedSeries,
         ended: Ended,
     ) -> Self {
-        let mut tally = FinishedTally::empty(plan.requests.len());
+        let mut tally = FinishedTally::empty(plan);
         let mut counts = Vec::with_capacity(threads.len());
         let mut generator_cpu = Duration::ZERO;
         for thread in threads {

@@ -7,3 +7,4 @@ mod measuring;
 mod mistakes;
 mod program;
 mod records;
+mod streams;

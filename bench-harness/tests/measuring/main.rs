@@ -6,4 +6,5 @@ mod iterations;
 mod monitor;
 mod service;
 mod stopping;
+mod streams;
 mod support;
