@@ -14,7 +14,7 @@ use crate::engine::{
 };
 use crate::machine::CpuTimes;
 use crate::monitor_client::{
-    Delta, Difference, Edge, MonitorClient, MonitorError, Sight, difference,
+    Delta, Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
 };
 use crate::process_group::ServiceProcess;
 
@@ -214,7 +214,9 @@ fn monitor_delta(
     let before = match &surroundings.before {
         Ok(Sight::Seen(before)) => before,
         Ok(Sight::Refused(reason)) => {
-            let warning = format!("blocked time is not measured: {reason}");
+            let warning = format!(
+                "the loop monitor is not read: {reason} ({TOKEN_VARIABLE} is what unstall sends)"
+            );
             return (None, vec![warning]);
         }
         Ok(Sight::Nothing) => return (None, Vec::new()),

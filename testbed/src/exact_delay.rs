@@ -165,13 +165,3 @@ impl Truth {
         text
     }
 }
-
-/// Returns no earlier than that, and not much later on a thread without timer slack.
-pub(crate) fn sleep_until(due: Instant) {
-    while let Some(left) = due
-        .checked_duration_since(Instant::now())
-        .filter(|left| !left.is_zero())
-    {
-        thread::sleep(left);
-    }
-}

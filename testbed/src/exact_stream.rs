@@ -6,11 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nix::sys::prctl::set_timerslack;
-
-use crate::exact_delay::sleep_until;
 use crate::http_message::{Requests, json_answer};
-use crate::peer::{Peer, lock};
+
+use crate::peer::{Peer, lock, sleep_until, wake_on_time};
 use crate::stream_format::{LAST_CHUNK, StreamFormat, chunk};
 
 /// When the items of each stream are due.
@@ -101,8 +99,7 @@ fn serve(
     clock: &StreamClock,
     truth: &Mutex<Vec<StreamTruth>>,
 ) -> io::Result<()> {
-    // As in `ExactDelay`.
-    set_timerslack(1)?;
+    wake_on_time()?;
     let mut requests = Requests::of(stream);
     let mut writer = stream;
     while let Some(request) = requests.next()? {

@@ -24,9 +24,9 @@ mod proxy_loop;
 mod redis;
 mod server;
 mod server_url;
-mod stub;
 mod stream_fault;
 mod stream_format;
+mod stub;
 mod testbed;
 
 pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};

@@ -27,9 +27,9 @@ use hyper::http::{Request, Uri};
 use tokio::sync::{mpsc as queue, watch};
 use unstall_results::record::{ErrorKind, PROBE_TIMEOUT_MS, ProbeSamples};
 
-use super::connection::WriteStamp;
+use super::connection::SocketStamps;
 use super::error::EngineError;
-use super::exchange::{Answer, Client};
+use super::exchange::{Answer, Client, Reading};
 use super::failure::{Cause, Failure};
 use super::generator;
 use super::prepared::AGENT;
@@ -264,7 +264,7 @@ impl Lane {
         let now = Instant::now();
         let request = self.request.clone();
         let (_, outcome) = client
-            .exchange(request, false, now, FIRST_ANSWER_WITHIN)
+            .exchange(request, Reading::Counted, now, FIRST_ANSWER_WITHIN)
             .await;
         let outcome = accept(outcome).map_err(|failure| failure.message);
         self.state.borrow_mut().idle.push(client);
@@ -272,7 +272,7 @@ impl Lane {
     }
 
     fn client(&self) -> Client {
-        Client::new(Arc::clone(&self.target), WriteStamp::default())
+        Client::new(Arc::clone(&self.target), SocketStamps::default())
     }
 
     /// A request is due: it goes out, or waits for a connection.
@@ -304,7 +304,9 @@ impl Lane {
         let mut due = first_due;
         loop {
             let request = self.request.clone();
-            let (stamps, outcome) = client.exchange(request, false, due, TIMEOUT).await;
+            let (stamps, outcome) = client
+                .exchange(request, Reading::Counted, due, TIMEOUT)
+                .await;
             let mut state = self.state.borrow_mut();
             state.ended(due, stamps.ended, accept(outcome));
             state.expire(stamps.ended);
