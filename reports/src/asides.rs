@@ -111,7 +111,6 @@ fn stream(label: String, arms: &[&StreamSummary]) -> Aside {
 fn shown(estimate: &Estimate) -> String {
     match numbers::percentile(estimate) {
         Some((value, _)) => value,
-        None if estimate.at_least => numbers::estimate_ms(estimate),
         None => "too few".to_owned(),
     }
 }

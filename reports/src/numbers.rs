@@ -38,12 +38,16 @@ pub(crate) fn of_cell(cell: &Cell, of: &Estimate) -> String {
 }
 
 /// A percentile in ms with its 95 % interval, `None` where the sample is too small
-/// for an interval and so for the percentile.
+/// for an interval and so for the percentile. Where failures or requests without an answer reach
+/// into the interval, it has no upper end.
 pub(crate) fn percentile(estimated: &Estimate) -> Option<(String, String)> {
     let metric = Metric::ResponseP50;
-    let (low, high) = (estimated.low?, estimated.high?);
+    let low = bare(metric, estimated.low?);
     estimated.value?;
-    let interval = format!("{} … {}", bare(metric, low), bare(metric, high));
+    let interval = match estimated.high {
+        Some(high) => format!("{low} … {}", bare(metric, high)),
+        None => format!("at least {low}"),
+    };
     Some((estimate(metric, estimated), interval))
 }
 
@@ -51,8 +55,6 @@ pub(crate) fn percentile(estimated: &Estimate) -> Option<(String, String)> {
 pub(crate) fn percentile_cell(estimated: &Estimate) -> String {
     match percentile(estimated) {
         Some((value, interval)) => format!("{value} <small>{interval}</small>"),
-        // A bound has no upper end, and needs none to be one.
-        None if estimated.at_least => estimate_ms(estimated),
         None => "<small>insufficient data</small>".to_owned(),
     }
 }
@@ -292,6 +294,31 @@ mod tests {
         };
         assert_eq!(plain(&estimate(Metric::ResponseP99, &bound)), "> 10 s");
         assert_eq!(estimate(Metric::ResponseP99, &Estimate::default()), "–");
+    }
+
+    #[test]
+    fn an_interval_that_failures_reach_into_has_no_upper_end() {
+        let shown = |low, high, at_least| {
+            let estimated = Estimate {
+                value: Some(40.0),
+                low,
+                high,
+                at_least,
+                ..Estimate::default()
+            };
+            percentile(&estimated).map(|(value, interval)| plain(&format!("{value}, {interval}")))
+        };
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            shown(Some(30.0), Some(50.0), false),
+            of("40.0 ms, 30.0 … 50.0")
+        );
+        assert_eq!(shown(Some(30.0), None, false), of("40.0 ms, at least 30.0"));
+        assert_eq!(
+            shown(Some(30.0), None, true),
+            of("> 40.0 ms, at least 30.0")
+        );
+        assert_eq!(shown(None, None, true), None, "too few");
     }
 
     #[test]

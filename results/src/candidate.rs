@@ -8,6 +8,7 @@ use crate::order_statistics::{interval_needed, requests_needed};
 use crate::pairing::{Pair, Pairing};
 use crate::policy::Policy;
 use crate::record::{Block, EndpointIdentity, RunRecord};
+use crate::validate::saturating_sum;
 use crate::wording;
 
 /// Percentiles and counts of one endpoint.
@@ -119,7 +120,8 @@ fn candidate<'a>(
     (candidate.evidence, candidate.note) = evidence(metric, &before, &after, policy, judged);
     candidate.pool_if_only_shown();
     if subject.is_none() && metric == Metric::CpuUsPerRequest {
-        candidate.note = candidate.note.or_else(|| cpu_of_probe(&before_blocks));
+        let note = candidate.note.take();
+        candidate.note = note.or_else(|| cpu_of_probe(&before_blocks, &after_blocks));
     }
     Some(candidate)
 }
@@ -145,11 +147,24 @@ impl Candidate<'_> {
     }
 }
 
-/// The probe's requests are none of the load's, and the service's CPU for them can't be told
-/// from the rest: it is there in both versions.
-fn cpu_of_probe(blocks: &[&Block]) -> Option<String> {
-    let probed = blocks.iter().any(|block| block.probe.is_some());
-    probed.then(|| "Includes answering the bystander probe, in both arms.".to_owned())
+/// The service's CPU for answering the probe can't be told from the rest. The probe goes by
+/// time and the load by count, so the slower version has answered more of it per request.
+fn cpu_of_probe(before: &[&Block], after: &[&Block]) -> Option<String> {
+    let per_request = |blocks: &[&Block]| {
+        let probes = blocks.iter().filter_map(|block| block.probe.as_ref());
+        let asked = saturating_sum(probes.map(|probe| probe.completed));
+        let completed = saturating_sum(blocks.iter().map(|block| block.completed));
+        asked as f64 / completed.max(1) as f64
+    };
+    let (before, after) = (per_request(before), per_request(after));
+    (before + after > 0.0).then(|| {
+        format!(
+            "Includes answering the bystander probe: {} of its requests per request of the load \
+             before, {} after.",
+            wording::number(before),
+            wording::number(after)
+        )
+    })
 }
 
 /// Metrics that only some services have: no cell says that a service is no stream, or that

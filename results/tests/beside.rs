@@ -109,7 +109,9 @@ fn without_a_probe_there_is_no_cell_and_no_word_of_one() {
     };
     assert_eq!(cpu(&comparison), None);
     let note = cpu(&judged(&probed(0.0, 0.0)));
-    assert!(note.is_some_and(|note| note.contains("bystander probe")));
+    assert!(
+        note.is_some_and(|note| note.contains("of its requests per request of the load before"))
+    );
     // Who judges it must be told that there is none.
     let policy = Policy {
         judged: [Metric::ProbeP90].into(),

@@ -22,8 +22,8 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     writeln!(
         out,
         "<h3>What others felt</h3>\n<p class=\"others\">Beside the load a bystander asked for <code>{}</code> {} times \
-         per second, without waiting for answers. What it waited is what the load did to everybody else{}. Shown, \
-         not judged.</p>",
+         per second, without waiting for answers. What it waited is what the load did to everybody else{}. \
+         These numbers are shown, not judged.</p>",
         escape::markup(&probe.path),
         numbers::tick(probe.rate_per_second),
         sentence(&found)
