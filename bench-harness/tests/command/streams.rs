@@ -190,10 +190,7 @@ fn a_scenario_says_how_many_requests_are_enough_and_what_is_not_judged() {
     call(folder.path(), ab);
     let record = read(folder.path(), "ab.json");
     assert_eq!(record.load.requests_per_endpoint, 6);
-    assert_eq!(
-        record.blocks.iter().map(|block| block.offered).sum::<u64>(),
-        60
-    );
+    assert!(record.blocks.iter().all(|block| block.offered == 6));
 
     let more = [
         "run",

@@ -38,7 +38,7 @@ fn measure(format: StreamFormat, url: &str) -> BlockMeasurement {
     support::run(&plan, url, &spec)
 }
 
-fn times<'s>(of: &'s Option<LatencyHistogram>) -> &'s LatencyHistogram {
+fn times(of: &Option<LatencyHistogram>) -> &LatencyHistogram {
     of.as_ref().expect("the endpoint reads streams")
 }
 
