@@ -15,6 +15,7 @@ use crate::engine::{
 use crate::machine::CpuTimes;
 use crate::monitor_client::{
     Delta, Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
+    misses_requests,
 };
 use crate::process_group::ServiceProcess;
 
@@ -155,8 +156,15 @@ fn assemble(
 ) -> MeasuredBlock {
     let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
     let (delta, mut warnings) = monitor_delta(plan, probe_path, &surroundings);
-    let (monitor, of_probe) =
+    let (mut monitor, mut of_probe) =
         delta.map_or((None, None), |delta| (Some(delta.monitor), delta.probe));
+    if monitor
+        .take_if(|seen| misses_requests(seen, &measurement.endpoints))
+        .is_some()
+    {
+        of_probe = None;
+        warnings.push(SEVERAL_WORKERS.to_owned());
+    }
     let (probe, probe_refusal) = measurement.probe.clone().map_or((None, None), |probe| {
         let mut samples = probe.samples;
         samples.monitor = of_probe;
@@ -205,6 +213,9 @@ fn assemble(
     }
 }
 
+const SEVERAL_WORKERS: &str = "several processes answer behind one port, so the loop monitor's \
+    counters can't be told apart and are left out: run the service with one worker";
+
 /// The monitor's difference, and what to tell about it or when there is none to be had.
 fn monitor_delta(
     plan: &Plan,
@@ -251,10 +262,7 @@ fn monitor_delta(
             "the service restarted during the block: see its log; the loop monitor's \
              counters of this block are left out"
         }
-        Some(Difference::SeveralWorkers) => {
-            "several processes answer behind one port, so the loop monitor's counters can't be \
-             told apart and are left out: run the service with one worker"
-        }
+        Some(Difference::SeveralWorkers) => SEVERAL_WORKERS,
         None => {
             "the loop monitor answered before the block and not after it: see the service's \
              log; its counters of this block are left out"

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
 use unstall_results::histogram::LatencyHistogram;
-use unstall_results::record::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
+use unstall_results::record::{
+    BlockedTime, EndpointSamples, MonitorDelta, MonitorEndpoint, ThreadCount,
+};
 use unstall_scenarios::plan::{Plan, Request};
 
 use crate::control::{Control, ControlError};
@@ -259,6 +261,15 @@ pub fn difference(
         probe,
         shared_with_probe,
     }))
+}
+
+/// Whether the monitor counted fewer requests of an endpoint than were answered: then another
+/// process answered the rest, although none showed itself at the edges.
+pub fn misses_requests(seen: &MonitorDelta, answered: &BTreeMap<String, EndpointSamples>) -> bool {
+    answered.iter().any(|(name, samples)| {
+        let endpoint = seen.endpoints.get(name);
+        endpoint.is_some_and(|endpoint| endpoint.requests < samples.completed)
+    })
 }
 
 fn endpoint_delta(old: &wire::Endpoint, new: &wire::Endpoint) -> MonitorEndpoint {

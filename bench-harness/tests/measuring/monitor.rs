@@ -235,6 +235,19 @@ fn several_workers_behind_one_port_are_told() {
     );
 }
 
+/// Idle workers take connections in no fair turn: each look may meet the same one.
+#[test]
+fn a_worker_that_no_look_met_is_told_by_the_requests_it_took() {
+    let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("a", 14), ("a", 14)]);
+    assert_eq!(measured.block.completed, 10);
+    assert_eq!(measured.block.monitor, None);
+    assert!(
+        measured.warnings[0].contains("one worker"),
+        "{:?}",
+        measured.warnings
+    );
+}
+
 #[test]
 fn a_monitor_that_refuses_is_told_in_its_own_words() {
     let refusal = format!("{}serve it with connect info\n", wire::REFUSAL_PREFIX);

@@ -95,7 +95,7 @@ def test_a_stream_under_uvicorn_is_felt_and_said(loop: str) -> None:
 def test_a_client_that_leaves_does_no_harm(loop: str) -> None:
     with uvicorn(loop) as served:
         for path in ("/stream/50", "/waits/60000"):
-            with socket.create_connection(("127.0.0.1", served.port)) as client:
+            with socket.create_connection(("127.0.0.1", served.port), timeout=20) as client:
                 client.sendall(f"GET {path} HTTP/1.1\r\nhost: test\r\n\r\n".encode())
                 if "stream" in path:
                     assert client.recv(4_096)
