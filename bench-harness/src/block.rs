@@ -13,10 +13,8 @@ use crate::engine::{
     WarmBlock,
 };
 use crate::machine::CpuTimes;
-use crate::monitor_client::{
-    Delta, Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
-    misses_requests,
-};
+use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
+use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
 use crate::process_group::ServiceProcess;
 
 /// Where a block stands in its measurement.
