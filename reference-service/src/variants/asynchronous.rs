@@ -1,4 +1,6 @@
 //! Awaited clients: the state after a step.
 
+pub mod history;
 pub mod postgres;
 pub mod redis;
+pub mod streams;

@@ -21,17 +21,25 @@ pub(super) const INSERT_CONVERSATION: &str = include_str!("../../../sql/insert_c
 pub(super) const INSERT_SYSTEM_MESSAGE: &str =
     include_str!("../../../sql/insert_system_message.sql");
 
-/// The stores of step 2a on one pool.
-pub(crate) fn open(database_url: &str) -> Result<Step2aStores, StoreError> {
+/// The connections that all blocking SQL stores share.
+pub(crate) type SqlPool = Arc<Pool<Postgres>>;
+
+/// Opens the pool.
+pub(crate) fn pool(database_url: &str) -> Result<SqlPool, StoreError> {
     let pool = Pool::open(Postgres {
         database_url: database_url.to_owned(),
     })?;
+    Ok(Arc::new(pool))
+}
+
+/// The stores of step 2a.
+pub(crate) fn stores(pool: SqlPool) -> Step2aStores {
     let stores = Arc::new(PostgresStores { pool });
-    Ok((Arc::clone(&stores) as Arc<dyn UsageStore>, stores))
+    (Arc::clone(&stores) as Arc<dyn UsageStore>, stores)
 }
 
 struct PostgresStores {
-    pool: Pool<Postgres>,
+    pool: SqlPool,
 }
 
 impl UsageStore for PostgresStores {
@@ -109,7 +117,8 @@ fn execute(
     Ok(())
 }
 
-struct Postgres {
+/// Opens connections.
+pub(crate) struct Postgres {
     database_url: String,
 }
 
@@ -138,7 +147,7 @@ impl Connect for Postgres {
     }
 }
 
-fn store_error(error: Error) -> StoreError {
+pub(super) fn store_error(error: Error) -> StoreError {
     match error {
         Error::DatabaseError(
             DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,
