@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
+use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::{Steps, StepsError};
 use unstall_reference_service::variants::Addresses;
@@ -18,9 +19,10 @@ use crate::task::Task;
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
 /// A store is async if its step is listed, else it blocks the event loop. Steps 1 (runs and
-/// their streams), 2a (usage check, new conversations), 2b (access check, stopped answers) and
-/// 3 (tunnel, branch cache) have stores so far; the others are accepted and change nothing yet.
-/// Messages are answered by `unstall-reference worker`, a process of its own.
+/// their streams), 2a (usage check, new conversations), 2b (access check, stopped answers), 2c
+/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
+/// stores so far; the others are accepted and change nothing yet. Messages are answered by
+/// `unstall-reference worker`, a process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
@@ -145,6 +147,9 @@ struct RawServe {
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u32).range(1..))]
     stream_idle_max: u32,
+    /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
+    #[arg(long, value_name = "URL")]
+    notify_url: Option<HookUrl>,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
@@ -248,16 +253,15 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
         addresses: Addresses {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
+            notify_url: raw.notify_url,
         },
     })
 }
 
 fn resolve_worker(raw: RawWorker) -> worker::Options {
     worker::Options {
-        addresses: Addresses {
-            database_url: raw.database_url,
-            redis_url: raw.redis_url,
-        },
+        database_url: raw.database_url,
+        redis_url: raw.redis_url,
         pace: Pace {
             rate: raw.rate,
             jitter: raw.jitter,

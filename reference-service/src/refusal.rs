@@ -15,6 +15,12 @@ pub enum Refusal {
     BadRequest(String),
     /// 401: no valid credentials.
     Unauthorized,
+    /// 401: a token of a sign-in service that isn't good.
+    InvalidIdToken,
+    /// 403: not for this caller.
+    Forbidden(String),
+    /// 409: somebody else's already.
+    Conflict(String),
     /// 402: over the usage limit.
     OverLimit {
         /// Messages used.
@@ -22,8 +28,6 @@ pub enum Refusal {
         /// Messages allowed.
         limit: i64,
     },
-    /// 403: there, and not the caller's to see.
-    Forbidden(String),
     /// 404: no such thing, or not the caller's.
     NotFound(String),
     /// 404 of a run: no session, or no task, in that conversation.
@@ -63,13 +67,18 @@ impl Refusal {
                 StatusCode::UNAUTHORIZED,
                 json!("Invalid token; send `Authorization: Bearer <token>`"),
             ),
+            Self::InvalidIdToken => (
+                StatusCode::UNAUTHORIZED,
+                json!("Invalid or expired SSO token"),
+            ),
+            Self::Forbidden(reason) => (StatusCode::FORBIDDEN, json!(reason)),
+            Self::Conflict(reason) => (StatusCode::CONFLICT, json!(reason)),
             Self::OverLimit { used, limit } => (
                 StatusCode::PAYMENT_REQUIRED,
                 json!(format!(
                     "Usage limit reached: {used} of {limit} messages in 30 days"
                 )),
             ),
-            Self::Forbidden(reason) => (StatusCode::FORBIDDEN, json!(reason)),
             Self::NotFound(what) => (StatusCode::NOT_FOUND, json!(what)),
             Self::NoRun {
                 error,

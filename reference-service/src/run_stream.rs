@@ -16,7 +16,8 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::refusal::Refusal;
 use crate::run::{Run, RunStatus};
-use crate::stores::{Followed, StoreError, StreamReader};
+use crate::stores::StoreError;
+use crate::stores::streams::{Followed, StreamReader};
 use crate::stream_event::{Answer, Event};
 use crate::thread_slots::ThreadSlots;
 

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::run::{
     self, CANCEL_TTL_S, RESERVATION_TTL_S, Run, RunStatus, TASK_TTL_S, Task, streams_pattern,
 };
-use crate::stores::{StoreError, Stores, StreamConnection, StreamStore};
+use crate::stores::streams::{StreamConnection, StreamStore};
+use crate::stores::{StoreError, Stores};
 use crate::stream_event::{self, Answer, Event};
 
 /// How long the original waits for its worker to let go of a task.

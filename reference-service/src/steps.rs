@@ -78,7 +78,10 @@ impl Step {
                 | Self::StreamManager
                 | Self::UsageCheck
                 | Self::ChatHistory
+                | Self::ShareAndAccess
+                | Self::Auth
                 | Self::RedisCaches
+                | Self::HttpClients
         )
     }
 }

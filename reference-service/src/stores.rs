@@ -11,11 +11,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::auth::AuthStore;
+use self::history::HistoryStore;
+use self::sharing::SharingStore;
+use self::streams::{StreamReader, StreamStore};
 use crate::conversation::{Created, NewConversation};
-use crate::run::Run;
-use crate::stream_event::{Entry, Event, Fields};
+use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
+
+pub mod auth;
+pub mod history;
+pub mod sharing;
+pub mod streams;
 
 /// Connections that a pool keeps.
 pub const POOL_KEPT: u32 = 10;
@@ -59,103 +67,6 @@ pub trait BranchStore: Send + Sync {
     fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>>;
 }
 
-/// Ways to the runs' keys in Redis; step 1.
-pub trait StreamStore: Send + Sync {
-    /// A way for one piece of a request's work. Before step 1 it is a connection of its own,
-    /// opened now, as the original opened one with each of its stream managers; afterwards it
-    /// is a share in one that is open.
-    fn connect(&self) -> StoreFuture<'_, Box<dyn StreamConnection>>;
-}
-
-/// The commands that a request's work on runs is made of (`sessions`). Their order is the
-/// same in both variants; only KEYS becomes SCAN.
-pub trait StreamConnection: Send {
-    /// EXISTS.
-    fn exists<'a>(&'a mut self, key: &'a str) -> StoreFuture<'a, bool>;
-    /// GET.
-    fn get<'a>(&'a mut self, key: &'a str) -> StoreFuture<'a, Option<String>>;
-    /// SET with a life in seconds.
-    fn put<'a>(&'a mut self, key: &'a str, value: &'a str, ttl_s: i64) -> StoreFuture<'a, ()>;
-    /// SET NX with a life in seconds: false if the key is taken.
-    fn claim<'a>(&'a mut self, key: &'a str, ttl_s: i64) -> StoreFuture<'a, bool>;
-    /// DEL of all of them.
-    fn delete<'a>(&'a mut self, keys: &'a [String]) -> StoreFuture<'a, ()>;
-    /// All keys that match a glob: KEYS before step 1, SCAN afterwards.
-    fn matching<'a>(&'a mut self, pattern: &'a str) -> StoreFuture<'a, Vec<String>>;
-    /// XINFO STREAM: the id of the first entry that is kept.
-    fn first_id<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Option<String>>;
-    /// XREVRANGE of one: the id of the last entry.
-    fn last_id<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Option<String>>;
-    /// XRANGE: all entries.
-    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<Entry>>;
-    /// XADD, and EXPIRE: a stream lives from its last entry on.
-    fn append<'a>(&'a mut self, stream: &'a str, fields: Fields) -> StoreFuture<'a, ()>;
-    /// RPUSH to the workers' queue.
-    fn enqueue<'a>(&'a mut self, task: &'a str) -> StoreFuture<'a, ()>;
-    /// Waits, as the original sleeps.
-    fn pause(&mut self, time: Duration) -> StoreFuture<'_, ()>;
-}
-
-/// Follows a run's stream on a thread of its caller's, in every variant until step 6: step 1
-/// left it there.
-pub trait StreamReader: Send + Sync {
-    /// Calls `on_event` for each event after `cursor` (from it on, if it is given), until the
-    /// run ends, its stream is gone, or nothing has come for `idle_max`. Blocks.
-    ///
-    /// # Errors
-    /// [`StoreError`] if Redis goes away or refuses the cursor.
-    fn follow(
-        &self,
-        run: &Run,
-        cursor: Option<&str>,
-        idle_max: Duration,
-        on_event: &mut dyn FnMut(Event),
-    ) -> Result<Followed, StoreError>;
-}
-
-/// Why a stream was followed no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
-    /// To its last entry, an [`Event::End`].
-    ToItsEnd,
-    /// The stream isn't there (any longer).
-    Gone,
-    /// Nothing came for too long: its worker is most likely dead.
-    Idle,
-}
-
-/// What is kept of conversations; step 2b.
-///
-/// The access check runs beside step 1's commands in the same routes. It is SQL on the
-/// messages, so it moves with chat history and goes on blocking until then.
-pub trait HistoryStore: Send + Sync {
-    /// SELECT the conversation, COUNT its messages.
-    fn access<'a>(&'a self, uid: &'a str, conversation_id: &'a str) -> StoreFuture<'a, Access>;
-    /// INSERT what an agent had said when its user stopped it. `None` if the conversation
-    /// isn't the user's.
-    fn save_partial<'a>(
-        &'a self,
-        uid: &'a str,
-        conversation_id: &'a str,
-        content: &'a str,
-    ) -> StoreFuture<'a, Option<String>>;
-}
-
-/// What a user may do with a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Read it: it is theirs, public, or shared with them. It has this many messages.
-    Allowed {
-        /// Messages of all kinds. The original counts them in the same check, for answers
-        /// that other routes give.
-        messages: i64,
-    },
-    /// Nothing: it is somebody else's.
-    Denied,
-    /// There is none.
-    Missing,
-}
-
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
@@ -169,14 +80,29 @@ pub struct Stores {
     pub usage: Arc<dyn UsageStore>,
     /// See [`ConversationStore`].
     pub conversations: Arc<dyn ConversationStore>,
+    /// See [`SharingStore`].
+    pub sharing: Arc<dyn SharingStore>,
+    /// See [`AuthStore`].
+    pub auth: Arc<dyn AuthStore>,
+    /// Whom new accounts are told to, if anybody.
+    pub notifier: Option<Arc<dyn Notifier>>,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
     /// See [`BranchStore`].
     pub branches: Arc<dyn BranchStore>,
 }
 
-/// The stores that step 2a moves.
-pub type Step2aStores = (Arc<dyn UsageStore>, Arc<dyn ConversationStore>);
+/// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
+pub trait SqlStores:
+    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
+
+impl<T> SqlStores for T where
+    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
+
 /// The stores that step 3 moves.
 pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
 

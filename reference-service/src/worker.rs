@@ -21,8 +21,8 @@ use self::journal::Journal;
 use self::pace::Pace;
 use self::publisher::Publisher;
 use crate::run::{QUEUE, Task};
+use crate::variants::ConnectError;
 use crate::variants::asynchronous::{postgres, redis};
-use crate::variants::{Addresses, ConnectError};
 
 pub mod agent;
 pub mod answer;
@@ -43,8 +43,10 @@ const GOODBYE: Duration = Duration::from_millis(800);
 /// How to answer, and where.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The servers.
-    pub addresses: Addresses,
+    /// `postgres://…`
+    pub database_url: String,
+    /// `redis://…`
+    pub redis_url: String,
     /// When the pieces of an answer come.
     pub pace: Pace,
     /// Pieces of each answer; `None` for as many as it has words.
@@ -81,14 +83,10 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
 }
 
 async fn work(options: &Options) -> Result<(), WorkerError> {
-    let Addresses {
-        database_url,
-        redis_url,
-    } = &options.addresses;
-    let journal = Journal::new(postgres::pool(database_url).await?);
-    let client = redis::connect(redis_url).await?;
+    let journal = Journal::new(postgres::pool(&options.database_url).await?);
+    let client = redis::connect(&options.redis_url).await?;
     // Waiting for a task holds a connection.
-    let queue = redis::connect(redis_url).await?;
+    let queue = redis::connect(&options.redis_url).await?;
     let (stop, stopped) = watch::channel(false);
     let agent = Agent {
         publisher: Publisher::new(client.clone()),

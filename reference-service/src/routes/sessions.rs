@@ -12,7 +12,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::RunStatus;
 use crate::sessions::{self, Stopped};
-use crate::stores::Access;
+use crate::stores::history::Access;
 
 /// The session that a client would go on watching.
 pub(super) async fn active_session(

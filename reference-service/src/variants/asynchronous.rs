@@ -1,6 +1,9 @@
 //! Awaited clients: the state after a step.
 
-pub mod history;
+mod auth;
+mod history;
+pub(crate) mod notifier;
 pub mod postgres;
 pub mod redis;
-pub mod streams;
+mod sharing;
+pub(crate) mod streams;

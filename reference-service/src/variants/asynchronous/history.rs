@@ -1,23 +1,11 @@
 //! Step 2b after: chat history through sqlx, awaited.
 
-use std::sync::Arc;
-
-use sqlx::PgPool;
-
-use super::postgres::{acquire, store_error};
+use super::postgres::{PostgresStores, acquire, store_error};
 use crate::conversation::fresh_id;
-use crate::stores::{Access, HistoryStore, StoreFuture};
+use crate::stores::StoreFuture;
+use crate::stores::history::{Access, HistoryStore};
 
-/// The store of step 2b.
-pub(crate) fn store(pool: PgPool) -> Arc<dyn HistoryStore> {
-    Arc::new(History { pool })
-}
-
-struct History {
-    pool: PgPool,
-}
-
-impl HistoryStore for History {
+impl HistoryStore for PostgresStores {
     fn access<'a>(&'a self, uid: &'a str, conversation_id: &'a str) -> StoreFuture<'a, Access> {
         Box::pin(async move {
             let mut connection = acquire(&self.pool).await?;

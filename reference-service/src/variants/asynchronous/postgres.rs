@@ -1,4 +1,4 @@
-//! Step 2a after: sqlx, awaited.
+//! PostgreSQL after a step: sqlx, awaited. The pool, and step 2a's stores.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::conversation::{self, Created, NewConversation, ProjectRow};
 use crate::stores::{
-    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, Step2aStores, StoreError,
-    StoreFuture, UsageStore,
+    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, SqlStores, StoreError, StoreFuture,
+    UsageStore,
 };
 use crate::usage::{Usage, Window};
 use crate::variants::ConnectError;
 
-/// The stores of step 2a.
-pub(crate) fn stores(pool: PgPool) -> Step2aStores {
-    let stores = Arc::new(PostgresStores { pool });
-    (Arc::clone(&stores) as Arc<dyn UsageStore>, stores)
+/// All stores on one pool.
+pub(crate) async fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, ConnectError> {
+    Ok(Arc::new(PostgresStores {
+        pool: pool(database_url).await?,
+    }))
 }
 
-/// The connections that all async SQL stores share: a pool that pings before use, as sqlx does
-/// by default. Those that it keeps are opened at once.
+/// A pool that pings before use, as sqlx does by default. The connections that it keeps are
+/// opened at once.
 pub(crate) async fn pool(database_url: &str) -> Result<PgPool, ConnectError> {
     let pool = PgPoolOptions::new()
         .min_connections(POOL_KEPT)
@@ -57,8 +58,8 @@ pub(crate) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, S
         .map_err(|error| StoreError::unavailable(Backend::Postgres, error))
 }
 
-struct PostgresStores {
-    pool: PgPool,
+pub(super) struct PostgresStores {
+    pub(super) pool: PgPool,
 }
 
 impl UsageStore for PostgresStores {

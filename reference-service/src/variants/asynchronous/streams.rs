@@ -12,7 +12,8 @@ use fred::types::{Expiration, SetOptions, Value};
 
 use super::redis::{get, once, retried, store_error};
 use crate::run::{QUEUE, STREAM_ENTRIES_MAX, STREAM_TTL_S};
-use crate::stores::{StoreError, StoreFuture, StreamConnection, StreamStore};
+use crate::stores::streams::{StreamConnection, StreamStore};
+use crate::stores::{StoreError, StoreFuture};
 use crate::stream_event::{Entry, Fields};
 
 /// Keys that one SCAN looks at, about.

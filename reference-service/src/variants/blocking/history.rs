@@ -1,30 +1,20 @@
 //! Step 2b before: chat history through diesel, called on the loop.
 
-use std::sync::Arc;
-
 use diesel::RunQueryDsl;
 use diesel::sql_types::{BigInt, Bool};
 
-use super::postgres::{SqlPool, store_error};
+use super::postgres::{PostgresStores, execute, store_error};
 use super::statement::{Bind, Statement};
 use crate::conversation::fresh_id;
-use crate::stores::{Access, HistoryStore, StoreError, StoreFuture};
+use crate::stores::history::{Access, HistoryStore};
+use crate::stores::{StoreError, StoreFuture};
 
 pub(super) const SELECT_ACCESS: &str = include_str!("../../../sql/select_access.sql");
 pub(super) const COUNT_MESSAGES: &str = include_str!("../../../sql/count_messages.sql");
 pub(super) const INSERT_PARTIAL_MESSAGE: &str =
     include_str!("../../../sql/insert_partial_message.sql");
 
-/// The store of step 2b.
-pub(crate) fn store(pool: SqlPool) -> Arc<dyn HistoryStore> {
-    Arc::new(History { pool })
-}
-
-struct History {
-    pool: SqlPool,
-}
-
-impl HistoryStore for History {
+impl HistoryStore for PostgresStores {
     fn access<'a>(&'a self, uid: &'a str, conversation_id: &'a str) -> StoreFuture<'a, Access> {
         Box::pin(async move { self.access_blocking(uid, conversation_id) })
     }
@@ -39,7 +29,7 @@ impl HistoryStore for History {
     }
 }
 
-impl History {
+impl PostgresStores {
     fn access_blocking(&self, uid: &str, conversation_id: &str) -> Result<Access, StoreError> {
         let mut connection = self.pool.get()?;
         let binds = [Bind::Text(uid), Bind::Text(conversation_id)];
@@ -73,9 +63,8 @@ impl History {
             Bind::Text(conversation_id),
             Bind::Text(uid),
         ];
-        let stored = Statement::<()>::new(INSERT_PARTIAL_MESSAGE, &binds)
-            .execute(&mut *connection)
-            .map_err(store_error)?;
+        let stored =
+            execute(&mut connection, INSERT_PARTIAL_MESSAGE, &binds).map_err(store_error)?;
         Ok((stored == 1).then_some(id))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::stores::{POOL_KEPT, POOL_MAX, POOL_WAIT};
 
 /// How connections are opened and tried.
-pub(crate) trait Connect: Send + Sync {
+pub(super) trait Connect: Send + Sync {
     /// A connection.
     type Connection: Send;
     /// Why there is none.
@@ -28,7 +28,7 @@ pub(crate) trait Connect: Send + Sync {
 }
 
 /// The pool.
-pub(crate) struct Pool<C: Connect> {
+pub(super) struct Pool<C: Connect> {
     connect: C,
     state: Mutex<State<C::Connection>>,
     given_back: Condvar,
@@ -136,7 +136,7 @@ impl<C: Connect> Pool<C> {
 }
 
 /// A connection on loan.
-pub(crate) struct Pooled<'a, C: Connect> {
+pub(super) struct Pooled<'a, C: Connect> {
     pool: &'a Pool<C>,
     /// Only `None` while it is dropped.
     connection: Option<C::Connection>,

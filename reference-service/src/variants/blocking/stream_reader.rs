@@ -10,7 +10,8 @@ use super::pool::Connect;
 use super::redis::{Redis, store_error};
 use super::streams::Entries;
 use crate::run::Run;
-use crate::stores::{Followed, REDIS_WAIT, StoreError, StreamReader};
+use crate::stores::streams::{Followed, StreamReader};
+use crate::stores::{REDIS_WAIT, StoreError};
 use crate::stream_event::{Entry, Event};
 use crate::variants::ConnectError;
 

@@ -10,7 +10,8 @@ use redis::{Connection, FromRedisValue, Value, cmd};
 use super::pool::Connect;
 use super::redis::{Redis, store_error};
 use crate::run::{QUEUE, STREAM_ENTRIES_MAX, STREAM_TTL_S};
-use crate::stores::{StoreError, StoreFuture, StreamConnection, StreamStore};
+use crate::stores::streams::{StreamConnection, StreamStore};
+use crate::stores::{StoreError, StoreFuture};
 use crate::stream_event::{Entry, Fields};
 use crate::variants::ConnectError;
 
