@@ -13,6 +13,7 @@ mod exchanges;
 mod leaks;
 mod loop_time;
 mod outages;
+mod own_redis;
 mod round_trips;
 mod run_commands;
 mod run_exchanges;

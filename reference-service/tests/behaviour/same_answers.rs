@@ -2,7 +2,8 @@
 
 use super::STATES;
 use super::exchanges::{Exchange, transcript};
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
 const CREATE: &str = r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1","p-2"],"agent_ids":["a-1"]}"#;
 const CONVERSATIONS: &str = "/api/v1/conversations";

@@ -3,7 +3,8 @@
 use sqlx::{Connection, PgConnection};
 
 use super::STATES;
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
 #[tokio::test]
 async fn a_conversation_and_its_messages_are_stored_alike() {
