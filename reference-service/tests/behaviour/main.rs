@@ -10,9 +10,14 @@ mod account_exchanges;
 mod accounts;
 mod command_line;
 mod exchanges;
+mod leaks;
 mod loop_time;
 mod outages;
+mod own_redis;
 mod round_trips;
+mod run_commands;
+mod run_exchanges;
+mod runs;
 mod same_answers;
 mod service;
 mod shutdown;
@@ -21,8 +26,9 @@ mod statement_counts;
 mod written_rows;
 
 /// No step, then each that moves stores with those before it.
-const STATES: [&str; 6] = [
+const STATES: [&str; 7] = [
     "0",
+    "0,1",
     "0,1,2a",
     "0,1,2a,2b,2c",
     "0,1,2a,2b,2c,2d",
