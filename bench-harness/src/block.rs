@@ -3,11 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use unstall_results::histogram::LatencyHistogram;
 use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
-use unstall_results::record::{
-    Block, BlockValidity, EndpointSamples, LocalFault, MonitorDelta, ProcessUse,
-};
+use unstall_results::record::{Block, BlockValidity, LocalFault, MonitorDelta, ProcessUse};
 use unstall_scenarios::plan::Plan;
 
 use crate::engine::{
@@ -159,7 +156,7 @@ fn assemble(
             measurement.offered,
         ));
     }
-    warnings.extend(stalled_gaps(&measurement));
+    warnings.extend(measurement.doubtful_gaps());
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),
@@ -274,27 +271,4 @@ fn validity(
     let ok = reasons.is_empty();
     reasons.extend(notes.iter().cloned());
     BlockValidity { ok, reasons }
-}
-
-/// Of streams whose gaps tell less than they seem to, because this side was late.
-fn stalled_gaps(measurement: &BlockMeasurement) -> Vec<String> {
-    const STALLED_SHARE_MAX: f64 = 0.2;
-    let share = |samples: &EndpointSamples| {
-        let kept = samples.gap.as_ref().map_or(0, LatencyHistogram::count);
-        let all = kept + samples.gaps_stalled;
-        (all > 0).then(|| samples.gaps_stalled as f64 / all as f64)
-    };
-    let endpoints = measurement.endpoints.iter();
-    endpoints
-        .filter_map(|(name, samples)| Some((name, share(samples)?)))
-        .filter(|(_, share)| *share > STALLED_SHARE_MAX)
-        .map(|(name, share)| {
-            format!(
-                "{:.0} % of the gaps between items of {name} are left out, because the load \
-                 generator may have read them late: free some CPU on this machine, or use \
-                 fewer users",
-                share * 100.0
-            )
-        })
-        .collect()
 }

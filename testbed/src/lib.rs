@@ -3,8 +3,7 @@
 //! Everything here lives on loopback and in temporary folders, and is gone when its owner is gone,
 //! however its owner went: [`Testbed`] starts a Redis and a PostgreSQL of its own, [`Guard`] sees to
 //! their end, [`DelayProxy`] gives loopback the round-trip time of a network, and the peers
-//! [`ExactDelay`], [`ExactStream`] and [`FaultyServer`] are servers whose right answers are known
-//! beforehand.
+//! [`ExactDelay`], [`ExactStream`] and [`FaultyServer`] are servers whose right answers are known beforehand.
 
 mod delay_proxy;
 mod exact_delay;
