@@ -3,18 +3,22 @@
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
-use crate::agent::Agent;
 use crate::refusal::Refusal;
 use crate::request_id;
+use crate::run_stream::RunStreams;
 use crate::stores::Stores;
 
+pub mod auth;
 pub mod conversations;
 pub mod github;
 pub mod messages;
+pub mod runs;
+pub mod sessions;
+pub mod sharing;
 pub mod tunnel;
 pub mod usage;
 
@@ -26,8 +30,8 @@ const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub struct App {
     /// The steps' stores.
     pub stores: Stores,
-    /// Who answers messages.
-    pub agent: Agent,
+    /// How runs are followed.
+    pub run_streams: RunStreams,
 }
 
 /// All routes of the API.
@@ -36,6 +40,17 @@ pub fn router(app: App) -> Router {
         .route("/health", get(health))
         .route("/api/v1/conversations", post(conversations::create))
         .route("/api/v1/conversations/{id}/message", post(messages::post))
+        .route("/api/v1/conversations/share", post(sharing::share))
+        .route(
+            "/api/v1/conversations/{id}/shared-emails",
+            get(sharing::shared_emails),
+        )
+        .route(
+            "/api/v1/conversations/{id}/access",
+            delete(sharing::withdraw),
+        )
+        .merge(run_routes())
+        .merge(auth_routes())
         .route("/api/v1/usage/usage", get(usage::get))
         .route("/api/v1/tunnel/workspace/{id}", get(tunnel::workspace))
         .route(
@@ -48,6 +63,30 @@ pub fn router(app: App) -> Router {
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(app)
+}
+
+/// Routes of a conversation's runs.
+fn run_routes() -> Router<App> {
+    let of_conversation = |rest: &str| format!("/api/v1/conversations/{{id}}/{rest}");
+    Router::new()
+        .route(&of_conversation("regenerate"), post(runs::regenerate))
+        .route(&of_conversation("resume/{session_id}"), post(runs::resume))
+        .route(
+            &of_conversation("active-session"),
+            get(sessions::active_session),
+        )
+        .route(&of_conversation("task-status"), get(sessions::task_status))
+        .route(&of_conversation("stop"), post(sessions::stop))
+}
+
+fn auth_routes() -> Router<App> {
+    Router::new()
+        .route("/api/v1/signup", post(auth::sign_up))
+        .route("/api/v1/signup/", post(auth::sign_up))
+        .route("/api/v1/sso/login", post(auth::sso_login))
+        .route("/api/v1/sso/login/", post(auth::sso_login))
+        .route("/api/v1/providers/me", get(auth::my_providers))
+        .route("/api/v1/providers/me/", get(auth::my_providers))
 }
 
 /// Puts a request id on every answer of a router.

@@ -11,9 +11,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::auth::AuthStore;
+use self::history::HistoryStore;
+use self::sharing::SharingStore;
+use self::streams::{StreamReader, StreamStore};
 use crate::conversation::{Created, NewConversation};
+use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
+
+pub mod auth;
+pub mod history;
+pub mod sharing;
+pub mod streams;
 
 /// Connections that a pool keeps.
 pub const POOL_KEPT: u32 = 10;
@@ -60,18 +70,39 @@ pub trait BranchStore: Send + Sync {
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
+    /// See [`StreamStore`].
+    pub streams: Arc<dyn StreamStore>,
+    /// See [`StreamReader`].
+    pub reader: Arc<dyn StreamReader>,
+    /// See [`HistoryStore`].
+    pub history: Arc<dyn HistoryStore>,
     /// See [`UsageStore`].
     pub usage: Arc<dyn UsageStore>,
     /// See [`ConversationStore`].
     pub conversations: Arc<dyn ConversationStore>,
+    /// See [`SharingStore`].
+    pub sharing: Arc<dyn SharingStore>,
+    /// See [`AuthStore`].
+    pub auth: Arc<dyn AuthStore>,
+    /// Whom new accounts are told to, if anybody.
+    pub notifier: Option<Arc<dyn Notifier>>,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
     /// See [`BranchStore`].
     pub branches: Arc<dyn BranchStore>,
 }
 
-/// The stores that step 2a moves.
-pub type Step2aStores = (Arc<dyn UsageStore>, Arc<dyn ConversationStore>);
+/// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
+pub trait SqlStores:
+    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
+
+impl<T> SqlStores for T where
+    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
+
 /// The stores that step 3 moves.
 pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
 

@@ -147,6 +147,35 @@ impl Body {
         }
     }
 
+    /// A choice that may be left out or null.
+    pub fn optional_choice(
+        &mut self,
+        field: &str,
+        choices: &[&'static str],
+    ) -> Option<&'static str> {
+        self.is_given(field).then(|| self.choice(field, choices))
+    }
+
+    /// A list of texts that may be left out or null.
+    pub fn optional_texts(&mut self, field: &str) -> Option<Vec<String>> {
+        self.is_given(field).then(|| self.texts(field))
+    }
+
+    /// An object that may be left out or null.
+    pub fn optional_object(&mut self, field: &str) -> Option<Map<String, Value>> {
+        match self.fields.remove(field) {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(object)) => Some(object),
+            Some(_) => self
+                .errors
+                .wrong(field, "dict_type", "Input should be a valid dictionary"),
+        }
+    }
+
+    fn is_given(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|given| !given.is_null())
+    }
+
     /// A required list of texts.
     pub fn texts(&mut self, field: &str) -> Vec<String> {
         let Some(given) = self.fields.remove(field) else {
@@ -172,6 +201,26 @@ impl Body {
                 .wrong(field, "too_short", "List should have at least 1 item");
         }
         texts
+    }
+
+    /// An optional list of nodes: objects with a `node_id`.
+    pub fn optional_nodes(&mut self, field: &str) {
+        let nodes = match self.fields.remove(field) {
+            None | Some(Value::Null) => return,
+            Some(Value::Array(nodes)) => nodes,
+            Some(_) => {
+                return self
+                    .errors
+                    .wrong(field, "list_type", "Input should be a valid list");
+            }
+        };
+        if !nodes.iter().all(|node| node["node_id"].is_string()) {
+            self.errors.wrong(
+                field,
+                "model_type",
+                "Input should be a list of objects with a node_id",
+            )
+        }
     }
 
     /// Ends the reading.
@@ -246,6 +295,21 @@ impl Query {
                 .errors
                 .wrong(field, "bool_parsing", "Input should be a valid boolean"),
         }
+    }
+
+    /// An optional id of a stream's entry: `<ms>` or `<ms>-<sequence>`.
+    pub fn optional_entry_id(&mut self, field: &str) -> Option<String> {
+        let text = self.values.remove(field)?;
+        let is_number = |part: &str| part.parse::<u64>().is_ok() && !part.starts_with('+');
+        let (ms, sequence) = text.split_once('-').unwrap_or((&text, "0"));
+        if is_number(ms) && is_number(sequence) {
+            return Some(text);
+        }
+        self.errors.wrong(
+            field,
+            "string_pattern_mismatch",
+            r"String should match pattern '^\d+(-\d+)?$'",
+        )
     }
 
     /// A required moment: a date, a date and time (taken as UTC), or one with an offset.
@@ -348,6 +412,54 @@ mod tests {
             let mut given = query("at", text);
             given.moment("at");
             assert!(given.finish().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn entry_ids_are_one_number_or_two() {
+        for good in ["0", "0-0", "1700000000000-12"] {
+            let mut given = query("cursor", good);
+            assert_eq!(given.optional_entry_id("cursor").as_deref(), Some(good));
+            given.finish().expect(good);
+        }
+        for bad in [
+            "",
+            "-",
+            "1-",
+            "-1",
+            "+1",
+            "1-+2",
+            "$",
+            "1-2-3",
+            "99999999999999999999",
+        ] {
+            let mut given = query("cursor", bad);
+            given.optional_entry_id("cursor");
+            assert!(given.finish().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_objects_with_an_id() {
+        let check = |text: &str| {
+            let mut body = Body::parse(text.as_bytes()).expect("an object");
+            body.optional_nodes("node_ids");
+            body.finish()
+        };
+        for good in [
+            "{}",
+            r#"{"node_ids":null}"#,
+            r#"{"node_ids":[]}"#,
+            r#"{"node_ids":[{"node_id":"n","name":"f"}]}"#,
+        ] {
+            check(good).expect(good);
+        }
+        for bad in [
+            r#"{"node_ids":"n"}"#,
+            r#"{"node_ids":["n"]}"#,
+            r#"{"node_ids":[{"name":"f"}]}"#,
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
         }
     }
 

@@ -9,6 +9,7 @@ use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, Second};
 use unstall_scenarios::plan::Plan;
 
 use super::generator::Finished;
+use super::probe::ProbeMeasurement;
 use super::series::SharedSeries;
 use super::tally::{Examples, FinishedTally};
 
@@ -43,6 +44,8 @@ pub struct BlockMeasurement {
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
     pub examples: Vec<ErrorExample>,
+    /// What the bystander probe saw, if there was one.
+    pub probe: Option<ProbeMeasurement>,
 }
 
 /// Why a block ended.
@@ -93,7 +96,7 @@ impl BlockMeasurement {
         series: &SharedSeries,
         ended: Ended,
     ) -> Self {
-        let mut tally = FinishedTally::empty(plan.requests.len());
+        let mut tally = FinishedTally::empty(plan);
         let mut counts = Vec::with_capacity(threads.len());
         let mut generator_cpu = Duration::ZERO;
         for thread in threads {
@@ -124,7 +127,34 @@ impl BlockMeasurement {
             generator_cpu,
             ended,
             examples,
+            probe: None,
         }
+    }
+}
+
+impl BlockMeasurement {
+    /// What to say of streams whose gaps tell less than they seem to, because this side was
+    /// late in too many of them.
+    pub fn doubtful_gaps(&self) -> Vec<String> {
+        const STALLED_SHARE_MAX: f64 = 0.2;
+        let share = |samples: &EndpointSamples| {
+            let kept = samples.gap.as_ref().map_or(0, LatencyHistogram::count);
+            let all = kept + samples.gaps_stalled;
+            (all > 0).then(|| samples.gaps_stalled as f64 / all as f64)
+        };
+        let shares = self.endpoints.iter();
+        shares
+            .filter_map(|(name, samples)| Some((name, share(samples)?)))
+            .filter(|(_, share)| *share > STALLED_SHARE_MAX)
+            .map(|(name, share)| {
+                format!(
+                    "{:.0} % of the gaps between items of {name} are left out, because the load \
+                     generator may have read them late: free some CPU on this machine, or use \
+                     fewer users",
+                    share * 100.0
+                )
+            })
+            .collect()
     }
 }
 

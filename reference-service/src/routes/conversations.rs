@@ -28,6 +28,7 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, Refusal> {
     let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
     let new = parse(Query::new(query), &body, &caller.uid)?;
+    app.run_streams.slots.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     match app.stores.conversations.create(&new).await? {
         Created::Yes => Ok(Json(json!({

@@ -8,7 +8,7 @@ use super::service::Service;
 /// One request.
 pub(crate) struct Exchange {
     pub(crate) method: Method,
-    /// `{new}` is the conversation that was created last.
+    /// `{new}` is the conversation that was created last; in the body, too.
     pub(crate) path: &'static str,
     /// The whole header.
     pub(crate) authorization: Option<&'static str>,
@@ -26,9 +26,27 @@ impl Exchange {
         }
     }
 
+    pub(crate) const fn post(path: &'static str) -> Self {
+        Self {
+            method: Method::POST,
+            path,
+            authorization: None,
+            body: None,
+        }
+    }
+
     pub(crate) const fn json(path: &'static str, body: &'static str) -> Self {
         Self {
             method: Method::POST,
+            path,
+            authorization: None,
+            body: Some(("application/json", body)),
+        }
+    }
+
+    pub(crate) const fn delete(path: &'static str, body: &'static str) -> Self {
+        Self {
+            method: Method::DELETE,
             path,
             authorization: None,
             body: Some(("application/json", body)),
@@ -75,7 +93,9 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
             request = request.header("authorization", authorization);
         }
         if let Some((content_type, body)) = exchange.body {
-            request = request.header("content-type", content_type).body(body);
+            request = request
+                .header("content-type", content_type)
+                .body(body.replace("{new}", &new));
         }
         let response = request.send().await.expect(exchange.path);
         let status = response.status().as_u16();
@@ -94,8 +114,11 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         if let Some(id) = conversation_id(&body) {
             assert_eq!(id.get_version_num(), 7, "{body}");
             new = id.to_string();
+        }
+        if !new.is_empty() {
             body = body.replace(&new, "{new}");
         }
+        body = without_chance(&body);
         let user = exchange
             .authorization
             .map(|header| format!(" ({header})"))
@@ -120,4 +143,43 @@ fn conversation_id(body: &str) -> Option<uuid::Uuid> {
             .parse()
             .expect("a UUID"),
     )
+}
+
+/// Replaces what differs from one run to the next: random tokens and times.
+fn without_chance(body: &str) -> String {
+    let Ok(mut parsed) = serde_json::from_str::<Value>(body) else {
+        return body.to_owned();
+    };
+    if replace_chance(&mut parsed) {
+        parsed.to_string()
+    } else {
+        body.to_owned()
+    }
+}
+
+fn replace_chance(value: &mut Value) -> bool {
+    match value {
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |found, item| replace_chance(item) | found),
+        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
+            let by_chance = matches!(
+                name.as_str(),
+                "linking_token"
+                    | "linked_at"
+                    | "last_used_at"
+                    | "message_id"
+                    | "cursor"
+                    | "startedAt"
+                    | "lastActivity"
+                    | "estimatedCompletion"
+            );
+            if by_chance && !value.is_null() {
+                *value = format!("{{{name}}}").into();
+                return true;
+            }
+            replace_chance(value) | found
+        }),
+        _ => false,
+    }
 }

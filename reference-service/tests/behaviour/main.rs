@@ -6,15 +6,32 @@
     reason = "the tests wait for servers and processes on threads of their own, where no loop runs"
 )]
 
+mod account_exchanges;
+mod accounts;
 mod command_line;
 mod exchanges;
+mod leaks;
 mod loop_time;
 mod outages;
+mod own_redis;
 mod round_trips;
+mod run_commands;
+mod run_exchanges;
+mod runs;
 mod same_answers;
 mod service;
 mod shutdown;
+mod sql_wire;
+mod statement_counts;
 mod written_rows;
 
-/// No step, the first, all that are built.
-const STATES: [&str; 3] = ["0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];
+/// No step, then each that moves stores with those before it.
+const STATES: [&str; 7] = [
+    "0",
+    "0,1",
+    "0,1,2a",
+    "0,1,2a,2b,2c",
+    "0,1,2a,2b,2c,2d",
+    "0,1,2a,2b,2c,2d,2e,3",
+    "0,1,2a,2b,2c,2d,2e,3,4",
+];

@@ -2,7 +2,8 @@
 
 use super::STATES;
 use super::exchanges::{Exchange, transcript};
-use super::service::{Service, fresh_database, shared_testbed};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
 const CREATE: &str = r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1","p-2"],"agent_ids":["a-1"]}"#;
 const CONVERSATIONS: &str = "/api/v1/conversations";
@@ -15,6 +16,11 @@ fn exchanges() -> Vec<Exchange> {
         health_and_identity(),
         conversations(),
         messages(),
+        super::run_exchanges::runs(),
+        super::run_exchanges::access(),
+        super::account_exchanges::sharing(),
+        super::account_exchanges::signing_up(),
+        super::account_exchanges::signing_in(),
         usage(),
         tunnel(),
         branches(),
@@ -155,10 +161,13 @@ fn branches() -> Vec<Exchange> {
 #[tokio::test]
 async fn every_state_answers_the_same() {
     let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
     let mut first = None;
     for steps in STATES {
         let (_, database_url) = fresh_database(testbed);
-        let service = Service::start(steps, &database_url, &testbed.redis_url());
+        redis.reset();
+        let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
+        let service = Service::start(steps, &database_url, &redis.url);
         let answers = transcript(&service, &exchanges()).await;
         match &first {
             None => first = Some(answers),

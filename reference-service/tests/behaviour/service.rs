@@ -1,4 +1,4 @@
-//! Starts the program on private servers, and ends it.
+//! Starts the programs, service and worker, on private servers, and ends them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-fn succeed(arguments: &[&str]) {
+pub(crate) fn succeed(arguments: &[&str]) {
     let output = run(arguments);
     assert!(
         output.status.success(),
@@ -74,9 +74,76 @@ fn program() -> Command {
     command
 }
 
-/// A running service; killed when dropped.
-pub(crate) struct Service {
+/// A running program; killed when dropped.
+pub(crate) struct Running {
     child: Child,
+}
+
+impl Running {
+    /// Starts it, waits until its log has a line with `ready`, and gives the line's rest.
+    fn start(arguments: &[&str], ready: &str) -> (Self, String) {
+        let mut child = program()
+            .args(arguments)
+            .env("RUST_LOG", "unstall_reference_service=info")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut log = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let mut seen = String::new();
+        let rest = loop {
+            let from = seen.len();
+            let read = log.read_line(&mut seen).expect("the log is text");
+            assert!(read > 0, "the program ended before it was ready:\n{seen}");
+            if let Some((_, rest)) = seen[from..].trim_end().split_once(ready) {
+                break rest.to_owned();
+            }
+        };
+        // Read on, so that the program never waits for us to.
+        thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ended_with_the_program = log.read_to_end(&mut rest);
+        });
+        (Self { child }, rest)
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill(Pid::from_raw(pid), signal).expect("it is our child");
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is our child")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Either may fail because it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running worker.
+pub(crate) fn start_worker(database_url: &str, redis_url: &str, options: &[&str]) -> Running {
+    let mut arguments = vec![
+        "worker",
+        "--database-url",
+        database_url,
+        "--redis-url",
+        redis_url,
+    ];
+    arguments.extend(options);
+    Running::start(&arguments, "taking runs").0
+}
+
+/// A running service.
+pub(crate) struct Service {
+    pub(crate) program: Running,
     pub(crate) address: SocketAddr,
 }
 
@@ -95,29 +162,13 @@ impl Service {
 
     /// The same, with any options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let mut child = program()
-            .args(["--port", "0"])
-            .args(options)
-            .env("RUST_LOG", "unstall_reference_service=info")
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut log = BufReader::new(child.stderr.take().expect("stderr is piped"));
-        let mut seen = String::new();
-        let address = loop {
-            let from = seen.len();
-            let read = log.read_line(&mut seen).expect("the log is text");
-            assert!(read > 0, "the service ended before it listened:\n{seen}");
-            if let Some((_, address)) = seen[from..].trim_end().split_once("listening on ") {
-                break address.parse().expect("an address");
-            }
-        };
-        // Read on, so that the service never waits for us to.
-        thread::spawn(move || {
-            let mut rest = Vec::new();
-            let _ended_with_the_service = log.read_to_end(&mut rest);
-        });
-        Self { child, address }
+        let mut arguments = vec!["--port", "0"];
+        arguments.extend(options);
+        let (program, address) = Running::start(&arguments, "listening on ");
+        Self {
+            program,
+            address: address.parse().expect("an address"),
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -125,19 +176,10 @@ impl Service {
     }
 
     pub(crate) fn terminate(&self) {
-        let pid = i32::try_from(self.child.id()).expect("a process id");
-        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it is our child");
+        self.program.signal(Signal::SIGTERM);
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it is our child")
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // Either may fail because it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.wait()
     }
 }

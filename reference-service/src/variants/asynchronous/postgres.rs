@@ -1,4 +1,4 @@
-//! Step 2a after: sqlx, awaited.
+//! PostgreSQL after a step: sqlx, awaited. The pool, and step 2a's stores.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,42 +9,46 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::conversation::{self, Created, NewConversation, ProjectRow};
 use crate::stores::{
-    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, Step2aStores, StoreError,
-    StoreFuture, UsageStore,
+    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, SqlStores, StoreError, StoreFuture,
+    UsageStore,
 };
 use crate::usage::{Usage, Window};
 use crate::variants::ConnectError;
 
-/// The stores of step 2a on one pool.
-pub(crate) async fn open(database_url: &str) -> Result<Step2aStores, ConnectError> {
-    let stores = Arc::new(PostgresStores {
-        pool: pool(database_url, POOL_KEPT).await?,
-    });
-    Ok((Arc::clone(&stores) as Arc<dyn UsageStore>, stores))
+/// All stores on one pool.
+pub(crate) async fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, ConnectError> {
+    Ok(Arc::new(PostgresStores {
+        pool: pool(database_url).await?,
+    }))
 }
 
-/// A pool that pings before use, as sqlx does by default. `kept` connections are opened at once.
-pub(crate) async fn pool(database_url: &str, kept: u32) -> Result<PgPool, ConnectError> {
-    let options = PgConnectOptions::from_str(database_url).map_err(|error| ConnectError::Url {
-        option: "database URL",
-        backend: Backend::Postgres,
-        reason: error.to_string(),
-        example: "postgres://user:password@127.0.0.1:5432/name",
-    })?;
+/// A pool that pings before use, as sqlx does by default. The connections that it keeps are
+/// opened at once.
+pub(crate) async fn pool(database_url: &str) -> Result<PgPool, ConnectError> {
     let pool = PgPoolOptions::new()
-        .min_connections(kept)
+        .min_connections(POOL_KEPT)
         .max_connections(POOL_MAX)
         .acquire_timeout(POOL_WAIT)
         .test_before_acquire(true)
-        .connect_with(options)
+        .connect_with(connect_options(database_url)?)
         .await
         .map_err(|error| StoreError::unavailable(Backend::Postgres, error))?;
     // The pool opens its minimum in the background; loans taken together make it do so now.
     let mut loans = Vec::new();
-    for _ in 0..kept {
+    for _ in 0..POOL_KEPT {
         loans.push(acquire(&pool).await?);
     }
     Ok(pool)
+}
+
+/// Reads a URL.
+pub(crate) fn connect_options(database_url: &str) -> Result<PgConnectOptions, ConnectError> {
+    PgConnectOptions::from_str(database_url).map_err(|error| ConnectError::Url {
+        option: "database URL",
+        backend: Backend::Postgres,
+        reason: error.to_string(),
+        example: "postgres://user:password@127.0.0.1:5432/name",
+    })
 }
 
 /// Whatever the reason, without a connection the server can't be reached.
@@ -54,8 +58,8 @@ pub(crate) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, S
         .map_err(|error| StoreError::unavailable(Backend::Postgres, error))
 }
 
-struct PostgresStores {
-    pool: PgPool,
+pub(super) struct PostgresStores {
+    pub(super) pool: PgPool,
 }
 
 impl UsageStore for PostgresStores {
