@@ -19,7 +19,7 @@ use crate::task::Task;
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
 /// A store is async if its step is listed, else it blocks the event loop. Steps 1 (runs and
-/// their streams), 2a (usage check, new conversations), 2b (access check, stopped answers), 2c
+/// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
 /// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
 /// stores so far; the others are accepted and change nothing yet. Messages are answered by
 /// `unstall-reference worker`, a process of its own.

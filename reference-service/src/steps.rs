@@ -15,8 +15,7 @@ pub enum Step {
     StreamManager,
     /// `2a`: the usage check and a new conversation's writes.
     UsageCheck,
-    /// `2b`: chat history: the access check before a run is watched, and what is saved of a
-    /// run that is stopped.
+    /// `2b`: chat history: what is saved of a run that is stopped.
     ChatHistory,
     /// `2c`: sharing and access.
     ShareAndAccess,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::access::AccessStore;
 use self::auth::AuthStore;
 use self::history::HistoryStore;
 use self::sharing::SharingStore;
@@ -20,6 +21,7 @@ use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
+pub mod access;
 pub mod auth;
 pub mod history;
 pub mod sharing;
@@ -74,6 +76,8 @@ pub struct Stores {
     pub streams: Arc<dyn StreamStore>,
     /// See [`StreamReader`].
     pub reader: Arc<dyn StreamReader>,
+    /// See [`AccessStore`].
+    pub access: Arc<dyn AccessStore>,
     /// See [`HistoryStore`].
     pub history: Arc<dyn HistoryStore>,
     /// See [`UsageStore`].

@@ -54,6 +54,7 @@ pub enum ConnectError {
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
 pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
     let mut sql = SqlByVariant::new(&addresses.database_url);
+    let access = asynchronous::access::open(&addresses.database_url).await?;
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
     let history = sql.stores(steps.variant_of(Step::ChatHistory)).await?;
     let sharing = sql.stores(steps.variant_of(Step::ShareAndAccess)).await?;
@@ -79,6 +80,7 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
     Ok(Stores {
         streams,
         reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
         conversations: usage,

@@ -12,7 +12,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::RunStatus;
 use crate::sessions::{self, Stopped};
-use crate::stores::history::Access;
+use crate::stores::access::Access;
 
 /// The session that a client would go on watching.
 pub(super) async fn active_session(
@@ -107,8 +107,8 @@ pub(super) async fn refuse_without_access(
     conversation_id: &str,
     none: &'static str,
 ) -> Result<(), Refusal> {
-    let history = &app.stores.history;
-    match history.access(&caller.uid, conversation_id).await? {
+    let store = &app.stores.access;
+    match store.access(&caller.uid, conversation_id).await? {
         Access::Allowed { messages } => {
             tracing::debug!(conversation_id, messages, "access allowed");
             Ok(())

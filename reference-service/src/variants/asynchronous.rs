@@ -1,5 +1,6 @@
 //! Awaited clients: the state after a step.
 
+pub(crate) mod access;
 mod auth;
 mod history;
 pub(crate) mod notifier;

@@ -85,8 +85,6 @@ mod tests {
             (postgres::SELECT_PROJECTS, 1),
             (postgres::INSERT_CONVERSATION, 6),
             (postgres::INSERT_SYSTEM_MESSAGE, 3),
-            (history::SELECT_ACCESS, 2),
-            (history::COUNT_MESSAGES, 1),
             (history::INSERT_PARTIAL_MESSAGE, 4),
             (sharing::SELECT_SHARING, 2),
             (sharing::UPDATE_SHARING, 3),
