@@ -15,7 +15,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::stores::Stores;
 use crate::usage::Window;
-use crate::validation::{Body, FieldError, Query};
+use crate::validation::{FieldError, Query};
 
 const STATUSES: [&str; 3] = ["active", "archived", "deleted"];
 
@@ -43,8 +43,7 @@ pub(super) async fn create(
 
 fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
     let hidden = query.optional_flag("hidden").unwrap_or(false);
-    query.finish()?;
-    let mut body = Body::parse(body)?;
+    let mut body = query.then_body(body)?;
     // Required and checked, as in the original; whose conversation it is comes from the token.
     body.text("user_id");
     let title = body.text("title");

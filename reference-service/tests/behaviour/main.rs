@@ -10,6 +10,7 @@ mod command_line;
 mod exchanges;
 mod loop_time;
 mod outages;
+mod python_service;
 mod round_trips;
 mod same_answers;
 mod service;
@@ -18,3 +19,10 @@ mod written_rows;
 
 /// No step, the first, all that are built.
 const STATES: [&str; 3] = ["0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];
+/// The FastAPI example before and after.
+const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
+
+/// All that answer alike.
+fn services() -> impl Iterator<Item = &'static str> {
+    STATES.into_iter().chain(EXAMPLES)
+}

@@ -11,6 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use unstall_testbed::{Options, Testbed};
 
+use super::python_service;
+
 const TEMPLATE: &str = "reference_template";
 
 /// A testbed whose template is migrated and whose Redis is seeded.
@@ -81,11 +83,15 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it on a free port and waits until it listens.
-    pub(crate) fn start(steps: &str, database_url: &str, redis_url: &str) -> Self {
+    /// Starts a state on a free port and waits until it listens: the program with these steps, or
+    /// one of the example's versions.
+    pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
+        if let Some(python) = python_service::of_state(state, database_url, redis_url) {
+            return Self::of_command(python, "Uvicorn running on http://");
+        }
         Self::start_with(&[
             "--steps",
-            steps,
+            state,
             "--database-url",
             database_url,
             "--redis-url",
@@ -93,12 +99,19 @@ impl Service {
         ])
     }
 
-    /// The same, with any options.
+    /// The program, with any options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let mut child = program()
+        let mut command = program();
+        command
             .args(["--port", "0"])
             .args(options)
-            .env("RUST_LOG", "unstall_reference_service=info")
+            .env("RUST_LOG", "unstall_reference_service=info");
+        Self::of_command(command, "listening on ")
+    }
+
+    /// A server that logs these words and then its address.
+    fn of_command(mut command: Command, before_address: &str) -> Self {
+        let mut child = command
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
@@ -108,7 +121,8 @@ impl Service {
             let from = seen.len();
             let read = log.read_line(&mut seen).expect("the log is text");
             assert!(read > 0, "the service ended before it listened:\n{seen}");
-            if let Some((_, address)) = seen[from..].trim_end().split_once("listening on ") {
+            if let Some((_, rest)) = seen[from..].trim_end().split_once(before_address) {
+                let address = rest.split(' ').next().unwrap_or(rest);
                 break address.parse().expect("an address");
             }
         };

@@ -1,0 +1,25 @@
+"""After the migration: asynchronous clients, awaited.
+
+uvicorn reference_fastapi.asynchronous:app --port 8002
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from reference_fastapi.application import create_app
+from reference_fastapi.asynchronous.conversations import open_conversations
+from reference_fastapi.asynchronous.workspaces import open_workspaces
+from reference_fastapi.settings import Settings
+from reference_fastapi.stores import Stores
+
+
+@asynccontextmanager
+async def _open(settings: Settings) -> AsyncIterator[Stores]:
+    async with (
+        open_conversations(settings.database_url) as conversations,
+        open_workspaces(settings.redis_url) as workspaces,
+    ):
+        yield Stores(conversations, workspaces)
+
+
+app = create_app(_open)

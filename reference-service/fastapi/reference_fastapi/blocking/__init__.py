@@ -1,0 +1,25 @@
+"""Before the migration: synchronous clients, called on the event loop.
+
+uvicorn reference_fastapi.blocking:app --port 8001
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from reference_fastapi.application import create_app
+from reference_fastapi.blocking.conversations import open_conversations
+from reference_fastapi.blocking.workspaces import open_workspaces
+from reference_fastapi.settings import Settings
+from reference_fastapi.stores import Stores
+
+
+@asynccontextmanager
+async def _open(settings: Settings) -> AsyncIterator[Stores]:
+    with (
+        open_conversations(settings.database_url) as conversations,
+        open_workspaces(settings.redis_url) as workspaces,
+    ):
+        yield Stores(conversations, workspaces)
+
+
+app = create_app(_open)

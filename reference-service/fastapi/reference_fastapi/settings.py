@@ -1,0 +1,46 @@
+"""What the environment says: where the servers are."""
+
+import os
+from dataclasses import dataclass
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+POOL_KEPT = 10
+"""Connections to PostgreSQL that a pool keeps."""
+POOL_OVERFLOW = 10
+"""Connections that it opens beyond those under load."""
+WAIT_S = 5
+"""How long a request waits for a connection, and a connection for its server, in seconds."""
+
+
+class SettingsError(Exception):
+    """A variable is missing or wrong."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the servers are."""
+
+    database_url: URL
+    redis_url: str
+
+    @classmethod
+    def from_environment(cls) -> "Settings":
+        """Read `DATABASE_URL` and `REDIS_URL`."""
+        database_url = _variable("DATABASE_URL", "postgres://app@127.0.0.1:5432/app")
+        try:
+            # One driver speaks both ways: psycopg, with a Session and with an AsyncSession.
+            url = make_url(database_url).set(drivername="postgresql+psycopg")
+        except ArgumentError as error:
+            reason = "DATABASE_URL is not a URL; it looks like postgres://app@127.0.0.1:5432/app"
+            raise SettingsError(reason) from error
+        return cls(url, _variable("REDIS_URL", "redis://127.0.0.1:6379/0"))
+
+
+def _variable(name: str, example: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        reason = f"{name} is not set; it looks like {example}"
+        raise SettingsError(reason)
+    return value
