@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypedDict
 
 from fastapi import FastAPI
+from unstall import LoopMonitor
 
 from reference_fastapi import refusals
 from reference_fastapi.request_id import RequestIds
@@ -27,6 +28,8 @@ def create_app(open_stores: OpenStores) -> FastAPI:
         app.include_router(routes.router)
     refusals.install(app)
     app.add_middleware(RequestIds)
+    # Outermost, so that it times everything else; on in both versions.
+    app.add_middleware(LoopMonitor)
     return app
 
 
