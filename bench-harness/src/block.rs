@@ -12,7 +12,9 @@ use crate::engine::{
     WarmBlock,
 };
 use crate::machine::CpuTimes;
-use crate::monitor_client::{Difference, Edge, MonitorClient, MonitorError, Sight, difference};
+use crate::monitor_client::{
+    Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
+};
 use crate::process_group::ServiceProcess;
 
 /// Where a block stands in its measurement.
@@ -194,7 +196,9 @@ fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDel
     let before = match &surroundings.before {
         Ok(Sight::Seen(before)) => before,
         Ok(Sight::Refused(reason)) => {
-            let warning = format!("blocked time is not measured: {reason}");
+            let warning = format!(
+                "the loop monitor is not read: {reason} ({TOKEN_VARIABLE} is what unstall sends)"
+            );
             return (None, vec![warning]);
         }
         Ok(Sight::Nothing) => return (None, Vec::new()),

@@ -66,12 +66,24 @@ impl Control {
     /// # Errors
     /// If there is no complete answer in time.
     pub fn get(&self, url: &str) -> Result<Reply, ControlError> {
+        self.get_with_token(url, None)
+    }
+
+    /// Asks for `url`, with a bearer token if there is one.
+    ///
+    /// # Errors
+    /// If there is no complete answer in time.
+    pub fn get_with_token(&self, url: &str, token: Option<&str>) -> Result<Reply, ControlError> {
+        let mut request = self.client.get(url);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
         let no_answer = |reason| ControlError::NoAnswer {
             url: url.to_owned(),
             reason,
         };
         let work = async {
-            let mut response = self.client.get(url).send().await?;
+            let mut response = request.send().await?;
             let status = response.status().as_u16();
             let mut body = Vec::new();
             while let Some(chunk) = response.chunk().await? {

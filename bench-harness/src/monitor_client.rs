@@ -11,11 +11,15 @@ use unstall_scenarios::plan::Plan;
 use crate::control::{Control, ControlError};
 use crate::engine::Target;
 
+/// Holds the token of monitors that ask for one: a monitor behind a proxy, or on another machine.
+pub const TOKEN_VARIABLE: &str = "UNSTALL_MONITOR_TOKEN";
+
 /// Reads snapshots of one service.
 #[derive(Debug)]
 pub struct MonitorClient {
     control: Control,
     url: String,
+    token: Option<String>,
 }
 
 /// Why a monitor that is there can't be used.
@@ -45,6 +49,9 @@ pub enum MonitorError {
     /// The service did not answer in time, or not to the end.
     #[error("the loop monitor could not be asked: {0}")]
     NoAnswer(#[source] ControlError),
+    /// The environment holds what no header can.
+    #[error("{TOKEN_VARIABLE} holds characters that a header can't: use letters, digits and signs")]
+    Token,
     /// No client.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -82,14 +89,20 @@ pub enum Difference {
 }
 
 impl MonitorClient {
-    /// A reader of the service at `target`.
+    /// A reader of the service at `target`, with the token that the environment holds.
     ///
     /// # Errors
-    /// If no client can be made.
+    /// If no client can be made, or the token can't be sent.
     pub fn new(target: &Target) -> Result<Self, MonitorError> {
+        let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+        let token = token.map(|token| match token.into_string() {
+            Ok(token) if token.chars().all(|c| c == ' ' || c.is_ascii_graphic()) => Ok(token),
+            _ => Err(MonitorError::Token),
+        });
         Ok(Self {
             control: Control::new(Duration::from_secs(2))?,
             url: target.url(SNAPSHOT_PATH),
+            token: token.transpose()?,
         })
     }
 
@@ -101,7 +114,7 @@ impl MonitorClient {
     pub fn read(&self) -> Result<Sight<Snapshot>, MonitorError> {
         let reply = self
             .control
-            .get(&self.url)
+            .get_with_token(&self.url, self.token.as_deref())
             .map_err(MonitorError::NoAnswer)?;
         match reply.status {
             200 => Ok(parse(&self.url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen)),
@@ -192,6 +205,7 @@ pub fn difference(before: &Edge, after: &Edge, plan: &Plan) -> Difference {
         mode: match new.mode {
             wire::Mode::Counters => "counters",
             wire::Mode::FullSplit => "full-split",
+            wire::Mode::Holds => "holds",
         }
         .to_owned(),
         endpoints,

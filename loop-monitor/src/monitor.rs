@@ -176,10 +176,14 @@ impl Monitor {
 }
 
 impl MonitorBuilder {
-    /// How blocked time is charged.
+    /// How blocked time is charged. [`Mode::Holds`] is for monitors that can't measure it: this
+    /// one can, and takes it for [`Mode::Counters`].
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
+        self.mode = match mode {
+            Mode::Holds => Mode::Counters,
+            mode => mode,
+        };
         self
     }
 

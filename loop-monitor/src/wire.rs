@@ -1,7 +1,7 @@
 //! The wire form of the monitor: one JSON document, the same from Rust and Python.
 //!
 //! Counters only grow; a reader takes differences between two snapshots. A
-//! changed [`Snapshot::start_id`] is a restart.
+//! changed [`Snapshot::start_id`] is a restart. What a monitor can't measure it leaves out.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,13 @@ pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 0;
+pub const SCHEMA_MINOR: u32 = 1;
+
+/// For the schema: a field that is left out wasn't measured, which is no 0 by default.
+#[cfg(feature = "schema")]
+fn has_no_default<T>(_: &T) -> bool {
+    true
+}
 
 /// Everything the monitor knows at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +37,7 @@ pub struct Snapshot {
     pub start_id: String,
     /// Monotonic clock of the process.
     pub mono_ns: u64,
-    /// `tokio` or `asyncio`.
+    /// `tokio`, `asyncio` or `uvloop`.
     pub runtime: String,
     /// How blocked time is charged.
     pub mode: Mode,
@@ -39,13 +45,18 @@ pub struct Snapshot {
     pub loops: u64,
     /// `METHOD route-template` → counters since the process started.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Blocked time seen between polls of monitored futures, or on spawned tasks.
+    /// Blocked time seen between polls of monitored futures, or on spawned tasks; left out in
+    /// [`Mode::Holds`].
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub unattributed: Blocked,
     /// Delay of a timer beyond its due time; single-threaded loops only.
     pub loop_lag: Option<Histogram>,
     /// Threads now.
     pub threads: Threads,
-    /// What the runtime itself counts.
+    /// What the runtime itself counts; left out by those that count nothing.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub runtime_metrics: RuntimeMetrics,
     /// What this monitor can't see here, in plain words.
     pub not_covered: Vec<String>,
@@ -72,6 +83,17 @@ pub enum Mode {
     Counters,
     /// Kernel counters around every poll: exact, and dearer.
     FullSplit,
+    /// Wall time of polls alone: blocked time isn't measured and left out. In Python a wait for
+    /// the interpreter lock is a voluntary switch too, so the kernel's counters can't tell it.
+    Holds,
+}
+
+impl Mode {
+    /// Whether blocked time is measured; if not, the zeros in its place mean nothing.
+    #[must_use]
+    pub fn measures_blocked(self) -> bool {
+        self != Self::Holds
+    }
 }
 
 /// Counters of one endpoint.
@@ -93,11 +115,17 @@ pub struct Endpoint {
     pub holds_over: HoldsOver,
     /// Distribution of polls' wall time.
     pub hold: Histogram,
-    /// Thread CPU inside polls; 0 in [`Mode::Counters`].
+    /// Thread CPU inside polls; 0 or left out unless in [`Mode::FullSplit`].
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub cpu_ns: u64,
-    /// Waiting for a core inside polls; 0 in [`Mode::Counters`].
+    /// Waiting for a core inside polls; 0 or left out unless in [`Mode::FullSplit`].
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub runqueue_ns: u64,
-    /// Blocked time charged here.
+    /// Blocked time charged here; left out in [`Mode::Holds`].
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub blocked: Blocked,
 }
 

@@ -154,12 +154,16 @@ pub(crate) fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option
 pub(crate) struct RouteLoop {
     /// Requests that reached the service.
     pub(crate) requests: u64,
+    /// No monitor counted blocked time in some block: the zeros in its place mean nothing.
+    pub(crate) is_blocked_unknown: bool,
     /// Blocked time, all classes.
     pub(crate) blocked_us: u64,
     /// Longest blocked time in one poll.
     pub(crate) blocked_us_max: u64,
     /// Polls with blocked time of at least 200 µs.
     pub(crate) blocks_over_200us: u64,
+    /// Wall time inside polls.
+    pub(crate) hold_us_sum: u64,
     /// Longest single poll.
     pub(crate) hold_us_max: u64,
     /// CPU inside polls, where the monitor split it.
@@ -169,7 +173,13 @@ pub(crate) struct RouteLoop {
 impl RouteLoop {
     /// Blocked ms per 1 000 requests; numerically µs per request.
     pub(crate) fn blocked_ms_per_1000(&self) -> Option<f64> {
-        (self.requests > 0).then(|| as_f64(self.blocked_us) / as_f64(self.requests))
+        (self.requests > 0 && !self.is_blocked_unknown)
+            .then(|| as_f64(self.blocked_us) / as_f64(self.requests))
+    }
+
+    /// Held ms per 1 000 requests; numerically µs per request.
+    pub(crate) fn held_ms_per_1000(&self) -> Option<f64> {
+        (self.requests > 0).then(|| as_f64(self.hold_us_sum) / as_f64(self.requests))
     }
 
     /// CPU µs per request inside polls; `None` where the monitor did not split it.
@@ -188,12 +198,14 @@ pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, 
         for (route, seen) in &monitor.endpoints {
             let sum = routes.entry(route).or_default();
             sum.requests = sum.requests.saturating_add(seen.requests);
+            sum.is_blocked_unknown |= !monitor.measures_blocked();
             sum.blocked_us = sum
                 .blocked_us
                 .saturating_add(seen.blocked_us.slept)
                 .saturating_add(seen.blocked_us.fault);
             sum.blocked_us_max = sum.blocked_us_max.max(seen.blocked_us_max);
             sum.blocks_over_200us = sum.blocks_over_200us.saturating_add(seen.blocks_over_200us);
+            sum.hold_us_sum = sum.hold_us_sum.saturating_add(seen.hold_us_sum);
             sum.hold_us_max = sum.hold_us_max.max(seen.hold_us_max);
             sum.cpu_us = sum.cpu_us.saturating_add(seen.cpu_us);
         }
@@ -201,13 +213,14 @@ pub(crate) fn routes<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<&'r str, 
     routes
 }
 
-/// Blocked time that no route could be charged with, µs, and whether any block
-/// of the arm was monitored at all.
+/// Blocked time that no route could be charged with, µs; `None` if no block of the arm had it
+/// measured.
 pub(crate) fn unattributed_us(record: &RunRecord, arm: &str) -> Option<u64> {
     let mut monitored = blocks(record)
         .into_iter()
         .filter(|block| block.arm == arm)
         .filter_map(|block| block.monitor.as_ref())
+        .filter(|monitor| monitor.measures_blocked())
         .peekable();
     monitored.peek()?;
     Some(total(

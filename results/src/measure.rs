@@ -52,6 +52,9 @@ pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Op
         }
         Metric::BlockedMsPer1000 => {
             let monitor = block.monitor.as_ref()?;
+            if !monitor.measures_blocked() {
+                return None;
+            }
             match subject {
                 Some(endpoint) => {
                     let seen = monitor.endpoints.get(&endpoint.name)?;
@@ -301,6 +304,18 @@ mod tests {
         let blocked = |subject| reading(block, subject, Metric::BlockedMsPer1000).map(|r| r.value);
         assert_eq!(blocked(Some(&endpoint)), Some(220.0));
         assert_eq!(blocked(None), Some(230.0));
+    }
+
+    #[test]
+    fn holds_alone_are_no_blocked_time_of_zero() {
+        let mut measured = record(1, 5, 100, &[EndpointSpec::new("GET a", 10.0)]);
+        let endpoint = measured.scenario.endpoints[0].clone();
+        let block = &mut measured.blocks[0];
+        assert!(reading(block, Some(&endpoint), Metric::BlockedMsPer1000).is_some());
+        block.monitor.as_mut().unwrap().mode = "holds".to_owned();
+        for subject in [Some(&endpoint), None] {
+            assert_eq!(reading(block, subject, Metric::BlockedMsPer1000), None);
+        }
     }
 
     #[test]

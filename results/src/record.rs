@@ -356,7 +356,7 @@ pub struct Second {
 /// Differences of the service's monitor between the edges of a block.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MonitorDelta {
-    /// `counters` or `full-split`: how blocked time was charged.
+    /// `counters` or `full-split`: how blocked time was charged; `holds`: not at all.
     pub mode: String,
     /// Scenario endpoint (or `METHOD route` where none matches) → what it did to the loop.
     pub endpoints: BTreeMap<String, MonitorEndpoint>,
@@ -366,6 +366,14 @@ pub struct MonitorDelta {
     pub loop_lag: Option<LatencyHistogram>,
     /// Threads at the end of the block.
     pub threads: ThreadCount,
+}
+
+impl MonitorDelta {
+    /// Whether blocked time was measured; if not, the zeros in its place mean nothing.
+    #[must_use]
+    pub fn measures_blocked(&self) -> bool {
+        self.mode != "holds"
+    }
 }
 
 /// What one endpoint did to the loop.

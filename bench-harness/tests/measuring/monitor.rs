@@ -190,7 +190,10 @@ fn a_monitor_that_refuses_is_told_in_its_own_words() {
     assert_eq!(measured.block.monitor, None);
     assert_eq!(
         measured.warnings,
-        ["blocked time is not measured: serve it with connect info"]
+        [
+            "the loop monitor is not read: serve it with connect info (UNSTALL_MONITOR_TOKEN is \
+             what unstall sends)"
+        ]
     );
     assert!(measured.block.validity.ok, "the load itself is good");
 }

@@ -58,6 +58,18 @@ fn bars(
     by_arm: &[(&str, BTreeMap<&str, RouteLoop>)],
 ) -> std::fmt::Result {
     let max = routes.first().map_or(0.0, |route| route.1);
+    let is_known = |seen: &RouteLoop| seen.blocked_ms_per_1000().is_some();
+    if !by_arm
+        .iter()
+        .flat_map(|(_, seen)| seen.values())
+        .any(is_known)
+    {
+        return writeln!(
+            out,
+            "<p class=\"note\">This monitor measures how long each step of a request held the loop, and not \
+             why: blocked time is unknown.</p>"
+        );
+    }
     if max <= 0.0 {
         return writeln!(
             out,
@@ -117,6 +129,7 @@ fn route_table(
         table::number("Blocked per 1\u{202F}000"),
         table::number("Blocks ≥\u{202F}200\u{202F}µs"),
         table::number("Longest block"),
+        table::number("Held per 1\u{202F}000"),
         table::number("Longest hold"),
         table::number("CPU per request"),
     ];
@@ -164,13 +177,18 @@ fn route_cells(route: &str, arm: &str, seen: &RouteLoop) -> Vec<String> {
     let or_dash = |metric: Metric, value: Option<f64>| {
         value.map_or_else(|| "–".to_owned(), |value| numbers::value(metric, value))
     };
+    let if_blocked_known = |text: String| match seen.is_blocked_unknown {
+        true => "–".to_owned(),
+        false => text,
+    };
     vec![
         format!("<bdi>{}</bdi>", escape::markup(route)),
         escape::markup(arm),
         numbers::count(seen.requests),
         or_dash(Metric::BlockedMsPer1000, seen.blocked_ms_per_1000()),
-        numbers::count(seen.blocks_over_200us),
-        numbers::ms_from_us(seen.blocked_us_max),
+        if_blocked_known(numbers::count(seen.blocks_over_200us)),
+        if_blocked_known(numbers::ms_from_us(seen.blocked_us_max)),
+        or_dash(Metric::BlockedMsPer1000, seen.held_ms_per_1000()),
         numbers::ms_from_us(seen.hold_us_max),
         or_dash(Metric::CpuUsPerRequest, seen.cpu_us_per_request()),
     ]

@@ -49,8 +49,6 @@ class EndpointCounters(TypedDict):
     request_hold_ns_max: int
     holds_over: HoldsOver
     hold: HistogramCounts
-    cpu_ns: int
-    runqueue_ns: int
 
 
 class Snapshot(TypedDict):
@@ -87,6 +85,4 @@ def counters(endpoint: Endpoint) -> EndpointCounters:
             ms_100=endpoint.over_100_ms,
         ),
         hold=HistogramCounts(log2_us=endpoint.hold.trimmed()),
-        cpu_ns=0,
-        runqueue_ns=0,
     )
