@@ -43,5 +43,16 @@ SELECT 'm-pro-' || i, 'c-pro', 'Message ' || i, 'u-pro', 'HUMAN', now() - i * in
 FROM generate_series(1, 499) i
 ON CONFLICT (id) DO UPDATE SET created_at = excluded.created_at;
 
+-- Everyone signs in with Google and has linked GitHub, but for the free user, who has no GitHub.
+INSERT INTO user_auth_providers (id, user_id, provider_type, provider_uid, provider_data, is_primary)
+SELECT 'google-' || uid, uid, 'sso_google', 'google:' || email, jsonb_build_object('email', email), true
+FROM users
+WHERE uid LIKE 'u-%'
+UNION ALL
+SELECT 'github-' || uid, uid, 'firebase_github', 'github:' || uid, jsonb_build_object('username', uid), false
+FROM users
+WHERE uid LIKE 'u-%' AND uid <> 'u-free'
+ON CONFLICT DO NOTHING;
+
 -- Fresh statistics, so that every run plans its queries alike.
-ANALYZE users, projects, conversations, messages;
+ANALYZE users, projects, conversations, messages, user_auth_providers;

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
+use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::{Steps, StepsError};
 use unstall_reference_service::variants::Addresses;
@@ -15,8 +16,8 @@ use crate::task::Task;
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
 /// A store is async if its step is listed, else it blocks the event loop. Steps 2a (usage
-/// check, new conversations) and 3 (tunnel, branch cache) have stores so far; the others are
-/// accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level (warn).
+/// check, new conversations), 2c (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and
+/// 4 (notification hook) have stores so far; the others are accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
     name = "unstall-reference",
@@ -88,6 +89,9 @@ struct RawServe {
         required = true
     )]
     redis_url: Option<String>,
+    /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
+    #[arg(long, value_name = "URL")]
+    notify_url: Option<HookUrl>,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
@@ -183,6 +187,7 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
         addresses: Addresses {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
+            notify_url: raw.notify_url,
         },
     })
 }

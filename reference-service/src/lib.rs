@@ -11,14 +11,18 @@
 //! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
 pub mod agent;
+pub mod auth;
 pub mod conversation;
+pub mod email;
 pub mod identity;
 pub mod migrations;
+pub mod notifier;
 pub mod refusal;
 pub mod request_id;
 pub mod routes;
 pub mod seed;
 pub mod server;
+pub mod sharing;
 pub mod steps;
 pub mod stores;
 pub mod tunnel;

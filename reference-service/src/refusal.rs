@@ -15,6 +15,12 @@ pub enum Refusal {
     BadRequest(String),
     /// 401: no valid credentials.
     Unauthorized,
+    /// 401: a token of a sign-in service that isn't good.
+    InvalidIdToken,
+    /// 403: not for this caller.
+    Forbidden(String),
+    /// 409: somebody else's already.
+    Conflict(String),
     /// 402: over the usage limit.
     OverLimit {
         /// Messages used.
@@ -52,6 +58,12 @@ impl Refusal {
                 StatusCode::UNAUTHORIZED,
                 json!("Invalid token; send `Authorization: Bearer <token>`"),
             ),
+            Self::InvalidIdToken => (
+                StatusCode::UNAUTHORIZED,
+                json!("Invalid or expired SSO token"),
+            ),
+            Self::Forbidden(reason) => (StatusCode::FORBIDDEN, json!(reason)),
+            Self::Conflict(reason) => (StatusCode::CONFLICT, json!(reason)),
             Self::OverLimit { used, limit } => (
                 StatusCode::PAYMENT_REQUIRED,
                 json!(format!(

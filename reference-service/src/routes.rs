@@ -3,7 +3,7 @@
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
@@ -12,9 +12,11 @@ use crate::refusal::Refusal;
 use crate::request_id;
 use crate::stores::Stores;
 
+pub mod auth;
 pub mod conversations;
 pub mod github;
 pub mod messages;
+pub mod sharing;
 pub mod tunnel;
 pub mod usage;
 
@@ -36,6 +38,16 @@ pub fn router(app: App) -> Router {
         .route("/health", get(health))
         .route("/api/v1/conversations", post(conversations::create))
         .route("/api/v1/conversations/{id}/message", post(messages::post))
+        .route("/api/v1/conversations/share", post(sharing::share))
+        .route(
+            "/api/v1/conversations/{id}/shared-emails",
+            get(sharing::shared_emails),
+        )
+        .route(
+            "/api/v1/conversations/{id}/access",
+            delete(sharing::withdraw),
+        )
+        .merge(auth_routes())
         .route("/api/v1/usage/usage", get(usage::get))
         .route("/api/v1/tunnel/workspace/{id}", get(tunnel::workspace))
         .route(
@@ -48,6 +60,16 @@ pub fn router(app: App) -> Router {
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(app)
+}
+
+fn auth_routes() -> Router<App> {
+    Router::new()
+        .route("/api/v1/signup", post(auth::sign_up))
+        .route("/api/v1/signup/", post(auth::sign_up))
+        .route("/api/v1/sso/login", post(auth::sso_login))
+        .route("/api/v1/sso/login/", post(auth::sso_login))
+        .route("/api/v1/providers/me", get(auth::my_providers))
+        .route("/api/v1/providers/me/", get(auth::my_providers))
 }
 
 /// Puts a request id on every answer of a router.

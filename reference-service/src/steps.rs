@@ -71,7 +71,15 @@ impl Step {
     /// that a plan's full list can be given, and change nothing.
     #[must_use]
     pub fn has_stores(self) -> bool {
-        matches!(self, Self::LoopCalls | Self::UsageCheck | Self::RedisCaches)
+        matches!(
+            self,
+            Self::LoopCalls
+                | Self::UsageCheck
+                | Self::ShareAndAccess
+                | Self::Auth
+                | Self::RedisCaches
+                | Self::HttpClients
+        )
     }
 }
 

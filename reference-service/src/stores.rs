@@ -11,9 +11,15 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::auth::AuthStore;
+use self::sharing::SharingStore;
 use crate::conversation::{Created, NewConversation};
+use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
+
+pub mod auth;
+pub mod sharing;
 
 /// Connections that a pool keeps.
 pub const POOL_KEPT: u32 = 10;
@@ -64,14 +70,23 @@ pub struct Stores {
     pub usage: Arc<dyn UsageStore>,
     /// See [`ConversationStore`].
     pub conversations: Arc<dyn ConversationStore>,
+    /// See [`SharingStore`].
+    pub sharing: Arc<dyn SharingStore>,
+    /// See [`AuthStore`].
+    pub auth: Arc<dyn AuthStore>,
+    /// Whom new accounts are told to, if anybody.
+    pub notifier: Option<Arc<dyn Notifier>>,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
     /// See [`BranchStore`].
     pub branches: Arc<dyn BranchStore>,
 }
 
-/// The stores that step 2a moves.
-pub type Step2aStores = (Arc<dyn UsageStore>, Arc<dyn ConversationStore>);
+/// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
+pub trait SqlStores: UsageStore + ConversationStore + SharingStore + AuthStore {}
+
+impl<T: UsageStore + ConversationStore + SharingStore + AuthStore> SqlStores for T {}
+
 /// The stores that step 3 moves.
 pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
 

@@ -176,6 +176,35 @@ impl Body {
         }
     }
 
+    /// A choice that may be left out or null.
+    pub fn optional_choice(
+        &mut self,
+        field: &str,
+        choices: &[&'static str],
+    ) -> Option<&'static str> {
+        self.is_given(field).then(|| self.choice(field, choices))
+    }
+
+    /// A list of texts that may be left out or null.
+    pub fn optional_texts(&mut self, field: &str) -> Option<Vec<String>> {
+        self.is_given(field).then(|| self.texts(field))
+    }
+
+    /// An object that may be left out or null.
+    pub fn optional_object(&mut self, field: &str) -> Option<Map<String, Value>> {
+        match self.fields.remove(field) {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(object)) => Some(object),
+            Some(_) => self
+                .errors
+                .wrong(field, "dict_type", "Input should be a valid dictionary"),
+        }
+    }
+
+    fn is_given(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|given| !given.is_null())
+    }
+
     /// A required list of texts.
     pub fn texts(&mut self, field: &str) -> Vec<String> {
         let given = match self.fields.get(field) {

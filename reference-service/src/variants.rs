@@ -1,9 +1,12 @@
 //! The stores' variants, and the choice between them.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
+use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
-use crate::stores::{StoreError, Stores};
+use crate::stores::{SqlStores, StoreError, Stores};
 
 pub mod asynchronous;
 pub mod blocking;
@@ -15,6 +18,8 @@ pub struct Addresses {
     pub database_url: String,
     /// `redis://…`
     pub redis_url: String,
+    /// The hook that new accounts are told to, if any.
+    pub notify_url: Option<HookUrl>,
 }
 
 /// A server that the service can't start with.
@@ -37,6 +42,9 @@ pub enum ConnectError {
     /// No connection.
     #[error("{0}; check that it runs and that the URL's host, port and password are right")]
     Store(#[from] StoreError),
+    /// No client for the hook.
+    #[error(transparent)]
+    Notify(#[from] NotifyError),
 }
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
@@ -45,18 +53,66 @@ pub enum ConnectError {
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
 pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
-    let (usage, conversations) = match steps.variant_of(Step::UsageCheck) {
-        Variant::Blocking => blocking::postgres::open(&addresses.database_url)?,
-        Variant::Async => asynchronous::postgres::open(&addresses.database_url).await?,
-    };
+    let mut sql = SqlByVariant::new(&addresses.database_url);
+    let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
+    let sharing = sql.stores(steps.variant_of(Step::ShareAndAccess)).await?;
+    // `GET /providers/me` moves with the other sign-in routes, as the shipped plan has it. The
+    // service being migrated left it to step 5, which never landed.
+    let auth = sql.stores(steps.variant_of(Step::Auth)).await?;
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
         Variant::Async => asynchronous::redis::open(&addresses.redis_url).await?,
     };
+    let notifier = match &addresses.notify_url {
+        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url)?),
+        None => None,
+    };
     Ok(Stores {
-        usage,
-        conversations,
+        usage: Arc::<dyn SqlStores>::clone(&usage),
+        conversations: usage,
+        sharing,
+        auth,
+        notifier,
         tunnel,
         branches,
     })
+}
+
+fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, NotifyError> {
+    Ok(match variant {
+        Variant::Blocking => Arc::new(blocking::notifier::HookNotifier::new(url)),
+        Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
+    })
+}
+
+/// The stores in PostgreSQL, opened when the first step asks for their variant.
+struct SqlByVariant<'a> {
+    database_url: &'a str,
+    blocking: Option<Arc<dyn SqlStores>>,
+    asynchronous: Option<Arc<dyn SqlStores>>,
+}
+
+impl<'a> SqlByVariant<'a> {
+    fn new(database_url: &'a str) -> Self {
+        Self {
+            database_url,
+            blocking: None,
+            asynchronous: None,
+        }
+    }
+
+    async fn stores(&mut self, variant: Variant) -> Result<Arc<dyn SqlStores>, ConnectError> {
+        let slot = match variant {
+            Variant::Blocking => &mut self.blocking,
+            Variant::Async => &mut self.asynchronous,
+        };
+        if let Some(stores) = slot {
+            return Ok(Arc::clone(stores));
+        }
+        let stores = match variant {
+            Variant::Blocking => blocking::postgres::open(self.database_url)?,
+            Variant::Async => asynchronous::postgres::open(self.database_url).await?,
+        };
+        Ok(Arc::clone(slot.insert(stores)))
+    }
 }

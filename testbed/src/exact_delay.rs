@@ -6,13 +6,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::prctl::set_timerslack;
-
 use crate::http_message::{Requests, json_answer};
-use crate::peer::{Peer, lock};
+use crate::peer::{Peer, lock, sleep_until, wake_on_time};
 
 const DELAY_MS_MAX: u64 = 60_000;
 /// What the others take on a route on which one in N is slow.
@@ -88,8 +85,7 @@ impl ExactDelay {
 
 impl Truth {
     fn serve(&self, stream: &TcpStream) -> io::Result<()> {
-        // The default slack of 50 µs would delay every wake-up (prctl(2), PR_SET_TIMERSLACK).
-        set_timerslack(1)?;
+        wake_on_time()?;
         let mut requests = Requests::of(stream);
         let mut writer = stream;
         while let Some(request) = requests.next()? {
@@ -118,13 +114,7 @@ impl Truth {
             "200 OK",
             &format!(r#"{{"delay_ms":{}}}"#, delay.as_millis()),
         );
-        let due = received + delay;
-        while let Some(left) = due
-            .checked_duration_since(Instant::now())
-            .filter(|left| !left.is_zero())
-        {
-            thread::sleep(left);
-        }
+        sleep_until(received + delay);
         let mut routes = lock(&self.routes);
         let took = u64::try_from(received.elapsed().as_nanos()).unwrap_or(u64::MAX);
         routes

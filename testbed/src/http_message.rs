@@ -6,13 +6,21 @@ use std::net::TcpStream;
 
 const HEAD_LINES_MAX: usize = 200;
 const LINE_BYTES_MAX: u64 = 64 << 10;
+/// As much of a body as is kept.
+const BODY_BYTES_MAX: u64 = 64 << 10;
 
-/// A request whose body has been read and thrown away.
-#[derive(Debug, PartialEq, Eq)]
+/// A request, read to its end.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
+    /// What follows the path's `?`, as sent.
+    pub(crate) query: String,
+    /// That header's value.
+    pub(crate) authorization: Option<String>,
+    /// The body's beginning.
+    pub(crate) body: Vec<u8>,
     pub(crate) keep_alive: bool,
 }
 
@@ -53,17 +61,29 @@ impl<R: Read> Requests<R> {
         if !version.starts_with("HTTP/1.") {
             return Err(invalid(&first));
         }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut request = Request {
             method: method.to_owned(),
-            path: target.split('?').next().unwrap_or(target).to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
             keep_alive: version == "HTTP/1.1",
+            ..Request::default()
         };
         let length = self.headers(&mut request)?;
-        let read = io::copy(&mut self.reader.by_ref().take(length), &mut io::sink())?;
-        if read < length {
+        request.body = self.body(length)?;
+        Ok(Some(request))
+    }
+
+    /// Reads a body to its end and keeps its beginning.
+    fn body(&mut self, length: u64) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        let mut rest = self.reader.by_ref().take(length);
+        let kept = rest.by_ref().take(BODY_BYTES_MAX).read_to_end(&mut body)?;
+        let skipped = io::copy(&mut rest, &mut io::sink())?;
+        if kept as u64 + skipped < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(Some(request))
+        Ok(body)
     }
 
     /// Reads the headers and gives the body's length.
@@ -79,6 +99,7 @@ impl<R: Read> Requests<R> {
             let value = value.trim();
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().map_err(|_| invalid(line))?,
+                "authorization" => request.authorization = Some(value.to_owned()),
                 "connection" => request.keep_alive = !value.eq_ignore_ascii_case("close"),
                 "transfer-encoding" => return Err(invalid(line)),
                 _ => {}
@@ -122,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_skipped_and_connections_kept() -> io::Result<()> {
+    fn requests_are_read_and_connections_kept() -> io::Result<()> {
         let got = all(
             "POST /a?x=1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhelloGET /b HTTP/1.1\r\nconnection: Close\r\n\r\nHEAD /c HTTP/1.0\r\n\r\n",
         )?;
@@ -132,6 +153,8 @@ mod tests {
                 (
                     request.method.as_str(),
                     request.path.as_str(),
+                    request.query.as_str(),
+                    request.body.as_slice(),
                     request.keep_alive,
                 )
             })
@@ -139,11 +162,23 @@ mod tests {
         assert_eq!(
             got,
             [
-                ("POST", "/a", true),
-                ("GET", "/b", false),
-                ("HEAD", "/c", false)
+                ("POST", "/a", "x=1", &b"hello"[..], true),
+                ("GET", "/b", "", b"", false),
+                ("HEAD", "/c", "", b"", false)
             ]
         );
+        Ok(())
+    }
+
+    #[test]
+    fn long_bodies_are_read_to_their_end_and_kept_in_part() -> io::Result<()> {
+        let long = "x".repeat(100_000);
+        let got = all(&format!(
+            "PUT /a HTTP/1.1\r\nAuthorization: Bearer t\r\nContent-Length: 100000\r\n\r\n{long}GET /b HTTP/1.1\r\n\r\n"
+        ))?;
+        assert_eq!(got[0].body.len(), 64 << 10);
+        assert_eq!(got[0].authorization.as_deref(), Some("Bearer t"));
+        assert_eq!(got[1].path, "/b");
         Ok(())
     }
 

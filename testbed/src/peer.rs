@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
+use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt};
 
 /// A running peer. Dropping it closes the port, then every connection.
@@ -126,6 +128,22 @@ where
         });
         // Without a thread the connection is closed, and its client will say so.
         drop(spawned);
+    }
+}
+
+/// Lets this thread wake up on time: the usual slack of 50 µs would delay every sleep's end
+/// (prctl(2), `PR_SET_TIMERSLACK`).
+pub(crate) fn wake_on_time() -> io::Result<()> {
+    Ok(set_timerslack(1)?)
+}
+
+/// Sleeps until then, and never shorter.
+pub(crate) fn sleep_until(due: Instant) {
+    while let Some(left) = due
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
+        thread::sleep(left);
     }
 }
 

@@ -3,7 +3,10 @@
 //! Each call makes the round trips that `blocked the loop` in the service being migrated,
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.
 
+mod auth;
+pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
 pub mod redis;
+mod sharing;
 pub mod statement;

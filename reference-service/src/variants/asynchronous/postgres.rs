@@ -1,4 +1,4 @@
-//! Step 2a after: sqlx, awaited.
+//! PostgreSQL after a step: sqlx, awaited. The pool, and step 2a's stores.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,18 +9,17 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::conversation::{self, Created, NewConversation, ProjectRow};
 use crate::stores::{
-    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, Step2aStores, StoreError,
-    StoreFuture, UsageStore,
+    Backend, ConversationStore, POOL_KEPT, POOL_MAX, POOL_WAIT, SqlStores, StoreError, StoreFuture,
+    UsageStore,
 };
 use crate::usage::{Usage, Window};
 use crate::variants::ConnectError;
 
-/// The stores of step 2a on one pool.
-pub(crate) async fn open(database_url: &str) -> Result<Step2aStores, ConnectError> {
-    let stores = Arc::new(PostgresStores {
+/// All stores on one pool.
+pub(crate) async fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, ConnectError> {
+    Ok(Arc::new(PostgresStores {
         pool: pool(database_url, POOL_KEPT).await?,
-    });
-    Ok((Arc::clone(&stores) as Arc<dyn UsageStore>, stores))
+    }))
 }
 
 /// A pool that pings before use, as sqlx does by default. `kept` connections are opened at once.
@@ -54,8 +53,8 @@ pub(crate) async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, S
         .map_err(|error| StoreError::unavailable(Backend::Postgres, error))
 }
 
-struct PostgresStores {
-    pool: PgPool,
+pub(super) struct PostgresStores {
+    pub(super) pool: PgPool,
 }
 
 impl UsageStore for PostgresStores {

@@ -1,18 +1,17 @@
-//! Step 2a before: diesel on libpq, called on the loop.
+//! PostgreSQL before a step: diesel on libpq, called on the loop. The pool, and step 2a's stores.
 
 use std::sync::Arc;
 
+use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::pg::PgConnection;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{BigInt, Integer, Nullable, Text};
-use diesel::{Connection, ConnectionError, RunQueryDsl};
+use diesel::{Connection, ConnectionError, QueryResult, RunQueryDsl};
 
-use super::pool::{Connect, Pool, Pooled};
+use super::pool::{Connect, Pool};
 use super::statement::{Bind, Statement};
 use crate::conversation::{self, Created, NewConversation, ProjectRow};
-use crate::stores::{
-    Backend, ConversationStore, Step2aStores, StoreError, StoreFuture, UsageStore,
-};
+use crate::stores::{Backend, ConversationStore, SqlStores, StoreError, StoreFuture, UsageStore};
 use crate::usage::{Usage, UsageRow, Window};
 
 pub(super) const USAGE: &str = include_str!("../../../sql/usage.sql");
@@ -21,17 +20,16 @@ pub(super) const INSERT_CONVERSATION: &str = include_str!("../../../sql/insert_c
 pub(super) const INSERT_SYSTEM_MESSAGE: &str =
     include_str!("../../../sql/insert_system_message.sql");
 
-/// The stores of step 2a on one pool.
-pub(crate) fn open(database_url: &str) -> Result<Step2aStores, StoreError> {
+/// All stores on one pool.
+pub(crate) fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, StoreError> {
     let pool = Pool::open(Postgres {
         database_url: database_url.to_owned(),
     })?;
-    let stores = Arc::new(PostgresStores { pool });
-    Ok((Arc::clone(&stores) as Arc<dyn UsageStore>, stores))
+    Ok(Arc::new(PostgresStores { pool }))
 }
 
-struct PostgresStores {
-    pool: Pool<Postgres>,
+pub(super) struct PostgresStores {
+    pub(super) pool: Pool<Postgres>,
 }
 
 impl UsageStore for PostgresStores {
@@ -82,7 +80,8 @@ impl PostgresStores {
                 Bind::Texts(&new.project_ids),
                 Bind::Texts(&new.agent_ids),
             ],
-        )?;
+        )
+        .map_err(store_error)?;
         let opening = conversation::opening_message(&new.project_ids, &found);
         let message_id = conversation::fresh_id();
         execute(
@@ -93,23 +92,33 @@ impl PostgresStores {
                 Bind::Text(&new.id),
                 Bind::Text(&opening),
             ],
-        )?;
+        )
+        .map_err(store_error)?;
         Ok(Created::Yes)
     }
 }
 
-fn execute(
-    connection: &mut Pooled<'_, Postgres>,
+/// Rows written.
+pub(super) fn execute(
+    connection: &mut PgConnection,
     sql: &'static str,
     binds: &[Bind<'_>],
-) -> Result<(), StoreError> {
-    Statement::<()>::new(sql, binds)
-        .execute(&mut **connection)
-        .map_err(store_error)?;
-    Ok(())
+) -> QueryResult<usize> {
+    Statement::<()>::new(sql, binds).execute(connection)
 }
 
-struct Postgres {
+/// BEGIN, what the closure does, and COMMIT, or ROLLBACK if it fails.
+///
+/// BEGIN and COMMIT are round trips of their own, as they are for the clients of the service being
+/// migrated: psycopg2 and asyncpg both send BEGIN by itself before a transaction's first statement.
+pub(super) fn transaction<T>(
+    connection: &mut PgConnection,
+    write: impl FnOnce(&mut PgConnection) -> QueryResult<T>,
+) -> QueryResult<T> {
+    connection.transaction(write)
+}
+
+pub(super) struct Postgres {
     database_url: String,
 }
 
@@ -128,9 +137,10 @@ impl Connect for Postgres {
             .is_ok()
     }
 
-    fn is_reusable(&self, _: &mut PgConnection) -> bool {
-        // No transactions here that could be left open; the check before use finds broken ones.
-        true
+    fn is_reusable(&self, connection: &mut PgConnection) -> bool {
+        // With a transaction left open, or one that couldn't be ended, others would write into it.
+        let status = AnsiTransactionManager::transaction_manager_status_mut(connection);
+        matches!(status.transaction_depth(), Ok(None))
     }
 
     fn exhausted(&self) -> StoreError {
@@ -138,7 +148,7 @@ impl Connect for Postgres {
     }
 }
 
-fn store_error(error: Error) -> StoreError {
+pub(super) fn store_error(error: Error) -> StoreError {
     match error {
         Error::DatabaseError(
             DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand,

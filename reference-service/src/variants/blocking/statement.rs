@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::{Array, Double, Text};
+use diesel::sql_types::{Array, Bool, Double, Nullable, Text};
 use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
 /// A value for a placeholder.
@@ -15,8 +15,12 @@ use diesel::{PgConnection, QueryResult, RunQueryDsl};
 pub(super) enum Bind<'a> {
     /// `text`
     Text(&'a str),
+    /// `text` or NULL
+    OptionalText(Option<&'a str>),
     /// `text[]`
     Texts(&'a [String]),
+    /// `boolean`
+    Bool(bool),
     /// `double precision`
     Double(f64),
 }
@@ -46,6 +50,8 @@ impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
         for (piece, bind) in pieces.zip(self.binds) {
             match bind {
                 Bind::Text(text) => out.push_bind_param::<Text, _>(*text)?,
+                Bind::OptionalText(text) => out.push_bind_param::<Nullable<Text>, _>(text)?,
+                Bind::Bool(yes) => out.push_bind_param::<Bool, _>(yes)?,
                 Bind::Texts(texts) => out.push_bind_param::<Array<Text>, _>(texts)?,
                 Bind::Double(number) => out.push_bind_param::<Double, _>(number)?,
             }
@@ -69,15 +75,29 @@ impl<Row> RunQueryDsl<PgConnection> for Statement<'_, Row> {}
 
 #[cfg(test)]
 mod tests {
+    use super::super::{auth, postgres, sharing};
     use super::*;
 
     #[test]
     fn placeholders_of_the_shared_files_come_once_and_in_order() {
         for (sql, binds) in [
-            (super::super::postgres::USAGE, 3),
-            (super::super::postgres::SELECT_PROJECTS, 1),
-            (super::super::postgres::INSERT_CONVERSATION, 6),
-            (super::super::postgres::INSERT_SYSTEM_MESSAGE, 3),
+            (postgres::USAGE, 3),
+            (postgres::SELECT_PROJECTS, 1),
+            (postgres::INSERT_CONVERSATION, 6),
+            (postgres::INSERT_SYSTEM_MESSAGE, 3),
+            (sharing::SELECT_SHARING, 2),
+            (sharing::UPDATE_SHARING, 3),
+            (auth::SELECT_USER_BY_UID, 1),
+            (auth::SELECT_USER_BY_EMAIL, 1),
+            (auth::SELECT_PROVIDERS, 1),
+            (auth::SELECT_PROVIDER, 2),
+            (auth::SELECT_PROVIDER_BY_UID, 2),
+            (auth::INSERT_USER, 4),
+            (auth::INSERT_PROVIDER, 8),
+            (auth::INSERT_PENDING_LINK, 7),
+            (auth::INSERT_AUDIT_EVENT, 7),
+            (auth::UPDATE_PROVIDER_USED, 1),
+            (auth::UPDATE_LAST_LOGIN, 1),
         ] {
             let numbers: Vec<String> = sql
                 .split('$')

@@ -1,0 +1,1 @@
+SELECT uid, email, display_name FROM users WHERE uid = $1

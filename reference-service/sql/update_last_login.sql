@@ -1,0 +1,1 @@
+UPDATE users SET last_login_at = now() WHERE uid = $1

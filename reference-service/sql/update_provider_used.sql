@@ -1,0 +1,1 @@
+UPDATE user_auth_providers SET last_used_at = now() WHERE id = $1
