@@ -192,12 +192,13 @@ impl Body {
 
     /// An object that may be left out or null.
     pub fn optional_object(&mut self, field: &str) -> Option<Map<String, Value>> {
-        match self.fields.remove(field) {
+        match self.fields.get(field) {
             None | Some(Value::Null) => None,
-            Some(Value::Object(object)) => Some(object),
-            Some(_) => self
-                .errors
-                .wrong(field, "dict_type", "Input should be a valid dictionary"),
+            Some(Value::Object(object)) => Some(object.clone()),
+            Some(other) => {
+                let wrong = Wrong::new("dict_type", "Input should be a valid dictionary");
+                self.errors.wrong(field, wrong, other.clone())
+            }
         }
     }
 

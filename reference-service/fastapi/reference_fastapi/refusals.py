@@ -9,6 +9,7 @@ from sqlalchemy import exc
 
 from reference_fastapi import request_id
 from reference_fastapi.conversation import ProjectsMissingError
+from reference_fastapi.sharing import NobodyHadAccessError, NotFoundError
 from reference_fastapi.workspaces import MalformedValueError
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +54,10 @@ async def _missing(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status.HTTP_404_NOT_FOUND)
 
 
+async def _refused(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status.HTTP_400_BAD_REQUEST)
+
+
 # The closest class of an exception's ancestors decides.
 _HANDLERS = {
     exc.OperationalError: _postgres_unavailable,
@@ -64,5 +69,7 @@ _HANDLERS = {
     redis.RedisError: _failed,
     MalformedValueError: _failed,
     ProjectsMissingError: _missing,
+    NotFoundError: _missing,
+    NobodyHadAccessError: _refused,
     Exception: _bug,
 }

@@ -33,14 +33,14 @@ class Settings:
             # One driver speaks both ways: psycopg, with a Session and with an AsyncSession.
             url = make_url(database_url).set(drivername="postgresql+psycopg")
         except ArgumentError as error:
-            reason = "DATABASE_URL is not a URL; it looks like postgres://app@127.0.0.1:5432/app"
-            raise SettingsError(reason) from error
+            raise SettingsError(
+                "DATABASE_URL is not a URL; it looks like postgres://app@127.0.0.1:5432/app"
+            ) from error
         return cls(url, _variable("REDIS_URL", "redis://127.0.0.1:6379/0"))
 
 
 def _variable(name: str, example: str) -> str:
     value = os.environ.get(name)
     if not value:
-        reason = f"{name} is not set; it looks like {example}"
-        raise SettingsError(reason)
+        raise SettingsError(f"{name} is not set; it looks like {example}")
     return value

@@ -12,8 +12,10 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from reference_fastapi.accounts import AccountSession
 from reference_fastapi.conversation import NewConversation
 from reference_fastapi.settings import Settings
+from reference_fastapi.sharing import Change, Sharing
 from reference_fastapi.usage import Usage, Window
 from reference_fastapi.workspaces import Workspace
 
@@ -38,6 +40,23 @@ class Conversations(Protocol):
         """Select the projects, insert the conversation and its system message."""
 
 
+class SharingOfConversations(Protocol):
+    """With whom conversations are shared: step 2c."""
+
+    async def sharing(self, conversation_id: str, owner: str) -> Sharing:
+        """Select with whom the caller's conversation is shared."""
+
+    async def change(self, conversation_id: str, owner: str, change: Change) -> None:
+        """Select, update, commit; without the update if there is nothing to write."""
+
+
+class Accounts(Protocol):
+    """Accounts and the ways to sign in to them: step 2d."""
+
+    def session(self) -> AbstractAsyncContextManager[AccountSession]:
+        """Take a connection for the statements of one request."""
+
+
 class Workspaces(Protocol):
     """Records of workspaces, their sockets, and cached branch lists: step 3."""
 
@@ -56,6 +75,8 @@ class Stores:
     """One version of every store."""
 
     conversations: Conversations
+    sharing: SharingOfConversations
+    accounts: Accounts
     workspaces: Workspaces
 
 

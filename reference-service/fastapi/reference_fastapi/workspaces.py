@@ -53,5 +53,4 @@ def _parse(parse: Callable[[str | bytes], _T], key: str, value: str | bytes | No
     try:
         return parse(value)
     except ValidationError as error:
-        reason = f"the value of `{key}` in Redis is malformed: {error}"
-        raise MalformedValueError(reason) from error
+        raise MalformedValueError(f"the value of `{key}` in Redis is malformed: {error}") from error

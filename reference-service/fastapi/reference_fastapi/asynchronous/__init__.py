@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from reference_fastapi.application import create_app
-from reference_fastapi.asynchronous.conversations import open_conversations
+from reference_fastapi.asynchronous.accounts import AccountStore
+from reference_fastapi.asynchronous.conversations import ConversationStore
+from reference_fastapi.asynchronous.database import open_sessions
+from reference_fastapi.asynchronous.sharing import SharingStore
 from reference_fastapi.asynchronous.workspaces import open_workspaces
 from reference_fastapi.settings import Settings
 from reference_fastapi.stores import Stores
@@ -16,10 +19,15 @@ from reference_fastapi.stores import Stores
 @asynccontextmanager
 async def _open(settings: Settings) -> AsyncIterator[Stores]:
     async with (
-        open_conversations(settings.database_url) as conversations,
+        open_sessions(settings.database_url) as sessions,
         open_workspaces(settings.redis_url) as workspaces,
     ):
-        yield Stores(conversations, workspaces)
+        yield Stores(
+            conversations=ConversationStore(sessions),
+            sharing=SharingStore(sessions),
+            accounts=AccountStore(sessions),
+            workspaces=workspaces,
+        )
 
 
 app = create_app(_open)

@@ -1,15 +1,9 @@
 """Step 2a after: a SQLAlchemy `AsyncSession`, awaited."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-
-from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from reference_fastapi import statements
 from reference_fastapi.conversation import NewConversation, fresh_id, opening_message
-from reference_fastapi.settings import POOL_KEPT, POOL_OVERFLOW, WAIT_S
-from reference_fastapi.stores import NotMigratedError
 from reference_fastapi.usage import Usage, Window
 
 
@@ -37,24 +31,3 @@ class ConversationStore:
                 statements.INSERT_SYSTEM_MESSAGE,
                 {"id": fresh_id(), "conversation_id": new.id, "content": opening},
             )
-
-
-@asynccontextmanager
-async def open_conversations(url: URL) -> AsyncIterator[ConversationStore]:
-    """Open the pool with the connections that it keeps."""
-    engine = create_async_engine(
-        url,
-        pool_size=POOL_KEPT,
-        max_overflow=POOL_OVERFLOW,
-        pool_timeout=WAIT_S,
-        pool_pre_ping=True,
-        connect_args={"connect_timeout": WAIT_S},
-    )
-    try:
-        async with AsyncExitStack() as loans:
-            kept = [await loans.enter_async_context(engine.connect()) for _ in range(POOL_KEPT)]
-            if not await kept[0].scalar(statements.FINDS_SCHEMA):
-                raise NotMigratedError
-        yield ConversationStore(async_sessionmaker(engine))
-    finally:
-        await engine.dispose()

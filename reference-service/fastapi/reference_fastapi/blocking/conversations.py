@@ -1,15 +1,9 @@
 """Step 2a before: a SQLAlchemy `Session`, called on the loop."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-
-from sqlalchemy import URL, create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from reference_fastapi import statements
 from reference_fastapi.conversation import NewConversation, fresh_id, opening_message
-from reference_fastapi.settings import POOL_KEPT, POOL_OVERFLOW, WAIT_S
-from reference_fastapi.stores import NotMigratedError
 from reference_fastapi.usage import Usage, Window
 
 
@@ -37,24 +31,3 @@ class ConversationStore:
                 statements.INSERT_SYSTEM_MESSAGE,
                 {"id": fresh_id(), "conversation_id": new.id, "content": opening},
             )
-
-
-@contextmanager
-def open_conversations(url: URL) -> Iterator[ConversationStore]:
-    """Open the pool with the connections that it keeps."""
-    engine = create_engine(
-        url,
-        pool_size=POOL_KEPT,
-        max_overflow=POOL_OVERFLOW,
-        pool_timeout=WAIT_S,
-        pool_pre_ping=True,
-        connect_args={"connect_timeout": WAIT_S},
-    )
-    try:
-        with ExitStack() as loans:
-            kept = [loans.enter_context(engine.connect()) for _ in range(POOL_KEPT)]
-            if not kept[0].scalar(statements.FINDS_SCHEMA):
-                raise NotMigratedError
-        yield ConversationStore(sessionmaker(engine))
-    finally:
-        engine.dispose()
