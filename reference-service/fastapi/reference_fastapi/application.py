@@ -9,7 +9,17 @@ from unstall import LoopMonitor
 
 from reference_fastapi import refusals
 from reference_fastapi.request_id import RequestIds
-from reference_fastapi.routes import accounts, conversations, github, health, sharing, tunnel, usage
+from reference_fastapi.routes import (
+    accounts,
+    conversations,
+    github,
+    health,
+    runs,
+    sessions,
+    sharing,
+    tunnel,
+    usage,
+)
 from reference_fastapi.settings import Settings
 from reference_fastapi.stores import OpenStores, Stores
 
@@ -24,7 +34,7 @@ def create_app(open_stores: OpenStores) -> FastAPI:
     app = FastAPI(
         title="Reference service", lifespan=_lifespan(open_stores), redirect_slashes=False
     )
-    for routes in (health, conversations, sharing, accounts, usage, tunnel, github):
+    for routes in (health, conversations, runs, sessions, sharing, accounts, usage, tunnel, github):
         app.include_router(routes.router)
     refusals.install(app)
     app.add_middleware(RequestIds)

@@ -24,6 +24,8 @@ class Settings:
 
     database_url: URL
     redis_url: str
+    stream_idle_max_s: float
+    """How long a run's stream may say nothing before its worker is taken for dead."""
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -36,7 +38,11 @@ class Settings:
             raise SettingsError(
                 "DATABASE_URL is not a URL; it looks like postgres://app@127.0.0.1:5432/app"
             ) from error
-        return cls(url, _variable("REDIS_URL", "redis://127.0.0.1:6379/0"))
+        return cls(
+            url,
+            _variable("REDIS_URL", "redis://127.0.0.1:6379/0"),
+            _seconds("STREAM_IDLE_MAX_S", 120.0),
+        )
 
 
 def _variable(name: str, example: str) -> str:
@@ -44,3 +50,11 @@ def _variable(name: str, example: str) -> str:
     if not value:
         raise SettingsError(f"{name} is not set; it looks like {example}")
     return value
+
+
+def _seconds(name: str, default: float) -> float:
+    value = os.environ.get(name)
+    try:
+        return float(value) if value else default
+    except ValueError:
+        raise SettingsError(f"{name} is not a number of seconds: {value}") from None

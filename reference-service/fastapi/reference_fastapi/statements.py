@@ -29,6 +29,12 @@ INSERT_CONVERSATION = _statement(
 )
 INSERT_SYSTEM_MESSAGE = _statement("insert_system_message", "id", "conversation_id", "content")
 
+SELECT_ACCESS = _statement("select_access", "uid", "id")
+COUNT_MESSAGES = _statement("count_messages", "id")
+INSERT_PARTIAL_MESSAGE = _statement(
+    "insert_partial_message", "id", "content", "conversation_id", "user_id"
+)
+
 SELECT_SHARING = _statement("select_sharing", "id", "owner")
 UPDATE_SHARING = _statement("update_sharing", "visibility", "emails", "id")
 

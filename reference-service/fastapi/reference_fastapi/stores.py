@@ -14,6 +14,8 @@ from fastapi import Depends, Request
 
 from reference_fastapi.accounts import AccountSession
 from reference_fastapi.conversation import NewConversation
+from reference_fastapi.run_streams import RunStreams
+from reference_fastapi.runs import Streams
 from reference_fastapi.settings import Settings
 from reference_fastapi.sharing import Change, Sharing
 from reference_fastapi.usage import Usage, Window
@@ -38,6 +40,20 @@ class Conversations(Protocol):
 
     async def create(self, new: NewConversation) -> None:
         """Select the projects, insert the conversation and its system message."""
+
+
+class History(Protocol):
+    """What is kept of conversations: step 2b.
+
+    The access check runs beside step 1's commands in the same routes. It is SQL on the messages,
+    so it moves with chat history.
+    """
+
+    async def may_read(self, uid: str, conversation_id: str) -> bool | None:
+        """Select the conversation and count its messages; `None` if there is none."""
+
+    async def save_partial(self, uid: str, conversation_id: str, content: str) -> str | None:
+        """Insert what an agent had said; `None` if the conversation isn't the user's."""
 
 
 class SharingOfConversations(Protocol):
@@ -75,8 +91,11 @@ class Stores:
     """One version of every store."""
 
     conversations: Conversations
+    history: History
     sharing: SharingOfConversations
     accounts: Accounts
+    streams: Streams
+    run_streams: RunStreams
     workspaces: Workspaces
 
 

@@ -8,10 +8,14 @@ from contextlib import asynccontextmanager
 
 from reference_fastapi.application import create_app
 from reference_fastapi.asynchronous.accounts import AccountStore
+from reference_fastapi.asynchronous.cache import open_redis
 from reference_fastapi.asynchronous.conversations import ConversationStore
 from reference_fastapi.asynchronous.database import open_sessions
+from reference_fastapi.asynchronous.history import HistoryStore
 from reference_fastapi.asynchronous.sharing import SharingStore
-from reference_fastapi.asynchronous.workspaces import open_workspaces
+from reference_fastapi.asynchronous.streams import Streams
+from reference_fastapi.asynchronous.workspaces import WorkspaceStore
+from reference_fastapi.run_streams import RunStreams
 from reference_fastapi.settings import Settings
 from reference_fastapi.stores import Stores
 
@@ -20,13 +24,16 @@ from reference_fastapi.stores import Stores
 async def _open(settings: Settings) -> AsyncIterator[Stores]:
     async with (
         open_sessions(settings.database_url) as sessions,
-        open_workspaces(settings.redis_url) as workspaces,
+        open_redis(settings.redis_url) as redis,
     ):
         yield Stores(
             conversations=ConversationStore(sessions),
+            history=HistoryStore(sessions),
             sharing=SharingStore(sessions),
             accounts=AccountStore(sessions),
-            workspaces=workspaces,
+            streams=Streams(redis),
+            run_streams=RunStreams(settings),
+            workspaces=WorkspaceStore(redis),
         )
 
 

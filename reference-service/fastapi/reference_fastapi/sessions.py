@@ -1,0 +1,212 @@
+"""What requests do with runs in Redis: claim an id, hand over, look up, stop.
+
+Each function is a list of commands on a `StreamConnection`; the versions differ in how a command
+is sent, never in what is sent.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from itertools import count
+from uuid import uuid4
+
+from reference_fastapi import stream_events
+from reference_fastapi.runs import (
+    CANCEL_TTL_S,
+    RESERVATION_TTL_S,
+    TASK_TTL_S,
+    Run,
+    StreamConnection,
+    Streams,
+    run_of_stream,
+    streams_pattern,
+)
+from reference_fastapi.stores import Stores
+from reference_fastapi.stream_events import Answer, End, RunStatus
+
+_REVOKE_PAUSE_S = 0.5
+"""How long the original waits for its worker to let go of a task."""
+_GOODBYE_PAUSE_S = 0.2
+"""How long it leaves readers to see the end before the stream is deleted."""
+_ESTIMATE_ACTIVE_MS = 60_000
+"""What an active task is said to need from now on: the original has no better estimate."""
+_ESTIMATE_DONE_MS = -5_000
+
+
+async def reserve(streams: Streams, conversation_id: str, base: str) -> Run:
+    """Claim the first free id of `base`, `base-1`, …: EXISTS per id, then SET NX."""
+    async with streams.connect() as redis:
+        for n in count():
+            run = Run(conversation_id, f"{base}-{n}" if n else base)
+            if not await redis.exists(run.stream_key) and await redis.claim(
+                run.reservation_key, RESERVATION_TTL_S
+            ):
+                break
+    return run
+
+
+async def hand_over(streams: Streams, run: Run, uid: str, content: str | None) -> None:
+    """Hand a run to the workers: status, `queued` entry, task, the task's id.
+
+    Without content it is the conversation's last question that is asked again. The entry comes
+    before the task, so that a worker finds the stream; and a reader that comes later begins at the
+    stream's start, so nothing is lost to it.
+    """
+    task_id = str(uuid4())
+    task = {
+        "task_id": task_id,
+        "conversation_id": run.conversation_id,
+        "run_id": run.run_id,
+        "user_id": uid,
+        "content": content or "",
+        "agent_id": None,
+        "regenerate": content is None,
+    }
+    async with streams.connect() as redis:
+        await redis.put(run.status_key, RunStatus.QUEUED.value, TASK_TTL_S)
+        await redis.append(run.stream_key, stream_events.queued(run))
+        await redis.enqueue(json.dumps(task))
+        await redis.put(run.task_id_key, task_id, TASK_TTL_S)
+
+
+async def is_there(streams: Streams, run: Run) -> bool:
+    """Tell whether a run can be resumed: its stream is still there."""
+    async with streams.connect() as redis:
+        return await redis.exists(run.stream_key)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session that a client would go on watching; its status may have expired."""
+
+    run: Run
+    status: RunStatus | None
+    cursor: str
+    started_ms: int
+    active_ms: int
+
+
+async def newest_session(streams: Streams, conversation_id: str) -> Session | None:
+    """Find the conversation's session with the newest entry."""
+    async with streams.connect() as redis:
+        newest = await _newest_run(redis, conversation_id)
+        # It may be gone between two commands.
+        if newest is None or not await redis.exists(newest[0].stream_key):
+            return None
+        run, cursor = newest
+        first = await redis.first_id(run.stream_key)
+        status = await redis.get(run.status_key)
+    return Session(
+        run,
+        RunStatus.parse(status),
+        cursor,
+        started_ms=_id_order(first or cursor)[0],
+        active_ms=_id_order(cursor)[0],
+    )
+
+
+async def _runs(redis: StreamConnection, conversation_id: str) -> list[Run]:
+    keys = await redis.matching(streams_pattern(conversation_id))
+    # A scan may give a key twice.
+    runs = {run_of_stream(conversation_id, key) for key in keys}
+    return sorted(runs, key=lambda run: run.order)
+
+
+async def _newest_run(redis: StreamConnection, conversation_id: str) -> tuple[Run, str] | None:
+    """Find the run whose last entry is the newest, with that entry's id."""
+    newest = None
+    for run in await _runs(redis, conversation_id):
+        last = await redis.last_id(run.stream_key)
+        if last is not None and (newest is None or _id_order(last) >= _id_order(newest[1])):
+            newest = (run, last)
+    return newest
+
+
+def _id_order(entry_id: str) -> tuple[int, int]:
+    """Put an entry's id, `<ms>-<sequence>`, in the order of time."""
+    ms, _, sequence = entry_id.partition("-")
+    return int(ms), int(sequence or 0)
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A conversation's task, and when it will be, or was, done."""
+
+    run: Run
+    is_active: bool
+    completion_ms: int
+
+
+async def task_status(streams: Streams, conversation_id: str) -> TaskStatus | None:
+    """Find the latest task that is active, else the latest that is known at all: GET per run."""
+    latest = None
+    async with streams.connect() as redis:
+        for run in reversed(await _runs(redis, conversation_id)):
+            status = RunStatus.parse(await redis.get(run.status_key))
+            if status is None:
+                continue
+            if status.is_active:
+                return TaskStatus(run, True, _now_ms() + _ESTIMATE_ACTIVE_MS)
+            latest = latest or run
+    return TaskStatus(latest, False, _now_ms() + _ESTIMATE_DONE_MS) if latest else None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run is stopped and its keys are gone; what it had said is this message, if anything."""
+
+    message_id: str | None
+
+
+async def stop(
+    stores: Stores, uid: str, conversation_id: str, session_id: str | None
+) -> Stopped | None:
+    """Stop a run, the newest if none is named: `None` if there is none.
+
+    It tells the worker, saves what it has said, tells the readers, and deletes the run's keys. The
+    original broadcasts a revocation to its workers before the first pause; ours look for the
+    cancel key, so this is one command less.
+    """
+    async with stores.streams.connect() as redis:
+        if session_id:
+            run = Run(conversation_id, session_id)
+        else:
+            newest = await _newest_run(redis, conversation_id)
+            if newest is None:
+                return None
+            run, _ = newest
+        await redis.put(run.cancel_key, "true", CANCEL_TTL_S)
+        if await redis.get(run.task_id_key) is not None:
+            await redis.pause(_REVOKE_PAUSE_S)
+        message_id = None
+        said = await _said_so_far(redis, run)
+        if said:
+            message_id = await stores.history.save_partial(uid, conversation_id, said)
+        await redis.append(run.stream_key, stream_events.cancelled(run))
+        await redis.put(run.status_key, RunStatus.CANCELLED.value, TASK_TTL_S)
+        await redis.pause(_GOODBYE_PAUSE_S)
+        await redis.delete(run.stream_key, run.cancel_key, run.task_id_key, run.status_key)
+    return Stopped(message_id)
+
+
+async def _said_so_far(redis: StreamConnection, run: Run) -> str:
+    """Give what a run has said that nobody has stored.
+
+    That is nothing if it ended by itself, since then its worker has stored it.
+    """
+    if not await redis.exists(run.stream_key):
+        return ""
+    said = Answer()
+    for entry in await redis.entries(run.stream_key):
+        match stream_events.read(entry):
+            case Answer() as piece:
+                said.add(piece)
+            case End(RunStatus.CANCELLED):
+                break
+            case End():
+                return ""
+    return said.message
