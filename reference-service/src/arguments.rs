@@ -1,6 +1,8 @@
 //! The command line: read by clap, then resolved to a task.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -10,14 +12,18 @@ use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::{Steps, StepsError};
 use unstall_reference_service::variants::Addresses;
+use unstall_reference_service::worker::{self, pace::Pace};
 
 use crate::task::Task;
 
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
-/// A store is async if its step is listed, else it blocks the event loop. Steps 2a (usage
-/// check, new conversations), 2c (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and
-/// 4 (notification hook) have stores so far; the others are accepted and change nothing yet. Logs go to stderr; RUST_LOG sets their level (warn).
+/// A store is async if its step is listed, else it blocks the event loop. Steps 1 (runs and
+/// their streams), 2a (usage check, new conversations), 2b (access check, stopped answers), 2c
+/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
+/// stores so far; the others are accepted and change nothing yet. Messages are answered by
+/// `unstall-reference worker`, a process of its own.
+/// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
     name = "unstall-reference",
@@ -26,6 +32,7 @@ use crate::task::Task;
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  unstall-reference migrate --database-url postgres://app@127.0.0.1/app\n  \
                   unstall-reference seed --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1\n  \
+                  unstall-reference worker --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1\n  \
                   unstall-reference --steps 0,1,2a --port 8001 --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1"
 )]
 struct Raw {
@@ -52,6 +59,53 @@ enum RawCommand {
         #[arg(long, value_name = "URL")]
         redis_url: Option<String>,
     },
+    /// Answer messages: takes runs from the Redis list agent:runs and publishes their pieces
+    Worker(RawWorker),
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+                        unstall-reference worker --rate 50 --chunks 10 --database-url postgres://app@127.0.0.1/app --redis-url redis://127.0.0.1")]
+struct RawWorker {
+    /// PostgreSQL
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    database_url: String,
+    /// Redis
+    #[arg(long, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    redis_url: String,
+    /// Pieces of each answer [default: one per word]
+    #[arg(long, value_name = "N")]
+    chunks: Option<NonZeroU16>,
+    /// Pieces per second of each answer, 0.001 to 1000
+    #[arg(long, default_value_t = 50.0, value_parser = rate)]
+    rate: f64,
+    /// How late a piece may come, as a part of the time between two (0 to 1)
+    #[arg(long, value_name = "PART", default_value_t = 0.0, value_parser = part)]
+    jitter: f64,
+    /// Seed of the lateness
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Form of the log
+    #[arg(long, default_value = "text")]
+    log: LogForm,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.001..=1000.0).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err("must be from 0.001 to 1000".to_owned())
+    }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=1.0).contains(&part) {
+        Ok(part)
+    } else {
+        Err("must be from 0 to 1".to_owned())
+    }
 }
 
 #[derive(Args)]
@@ -89,6 +143,10 @@ struct RawServe {
         required = true
     )]
     redis_url: Option<String>,
+    /// Seconds without a word after which a run's stream is ended: its worker is dead
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    stream_idle_max: u32,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
     #[arg(long, value_name = "URL")]
     notify_url: Option<HookUrl>,
@@ -145,6 +203,13 @@ pub(crate) fn parse() -> Task {
             redis_url,
         },
         Raw {
+            command: Some(RawCommand::Worker(worker)),
+            ..
+        } => {
+            start_log(worker.log);
+            Task::Work(resolve_worker(worker))
+        }
+        Raw {
             command: None,
             serve,
         } => {
@@ -184,12 +249,26 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
             MonitorChoice::FullSplit => MonitorMode::FullSplit,
         },
         workers: usize::from(raw.workers),
+        stream_idle_max: Duration::from_secs(u64::from(raw.stream_idle_max)),
         addresses: Addresses {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
             notify_url: raw.notify_url,
         },
     })
+}
+
+fn resolve_worker(raw: RawWorker) -> worker::Options {
+    worker::Options {
+        database_url: raw.database_url,
+        redis_url: raw.redis_url,
+        pace: Pace {
+            rate: raw.rate,
+            jitter: raw.jitter,
+            seed: raw.seed,
+        },
+        chunks: raw.chunks.map(|chunks| usize::from(chunks.get())),
+    }
 }
 
 /// clap has refused the command line if it was missing; a subcommand alone may leave it out.

@@ -10,7 +10,6 @@
 //! which `cargo sqlx prepare --workspace` (or `SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$PWD/.sqlx cargo
 //! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
-pub mod agent;
 pub mod auth;
 pub mod conversation;
 pub mod email;
@@ -20,12 +19,18 @@ pub mod notifier;
 pub mod refusal;
 pub mod request_id;
 pub mod routes;
+pub mod run;
+pub mod run_stream;
 pub mod seed;
 pub mod server;
+pub mod sessions;
 pub mod sharing;
 pub mod steps;
 pub mod stores;
+pub mod stream_event;
+pub mod thread_slots;
 pub mod tunnel;
 pub mod usage;
 pub mod validation;
 pub mod variants;
+pub mod worker;

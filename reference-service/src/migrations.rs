@@ -3,6 +3,10 @@
 use sqlx::{Connection, PgConnection};
 use thiserror::Error;
 
+use crate::stores::{Backend, StoreError};
+use crate::variants::ConnectError;
+use crate::variants::asynchronous::postgres::{connect_options, store_error};
+
 /// Why the schema can't be brought up to date.
 #[derive(Debug, Error)]
 pub enum MigrateError {
@@ -26,4 +30,21 @@ pub async fn apply(database_url: &str) -> Result<(), MigrateError> {
         .map_err(MigrateError::Connect)?;
     sqlx::migrate!().run(&mut connection).await?;
     connection.close().await.map_err(MigrateError::Connect)
+}
+
+/// Whether the tables are there.
+///
+/// # Errors
+/// [`ConnectError`] if the URL is wrong or the server can't be reached.
+pub async fn are_applied(database_url: &str) -> Result<bool, ConnectError> {
+    let mut connection = PgConnection::connect_with(&connect_options(database_url)?)
+        .await
+        .map_err(|error| StoreError::unavailable(Backend::Postgres, error))?;
+    let found =
+        sqlx::query_scalar!(r#"SELECT to_regclass('conversations') IS NOT NULL AS "found!""#)
+            .fetch_one(&mut connection)
+            .await
+            .map_err(store_error)?;
+    connection.close().await.map_err(store_error)?;
+    Ok(found)
 }

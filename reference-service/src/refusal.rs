@@ -30,10 +30,19 @@ pub enum Refusal {
     },
     /// 404: no such thing, or not the caller's.
     NotFound(String),
+    /// 404 of a run: no session, or no task, in that conversation.
+    NoRun {
+        /// What there is none of, in words.
+        error: &'static str,
+        /// The conversation.
+        conversation_id: String,
+    },
     /// 413: a body larger than the service reads.
     BodyTooLarge,
     /// 422: fields that are missing or of the wrong kind.
     Invalid(Vec<FieldError>),
+    /// 500: the agent didn't answer to its end.
+    RunFailed,
     /// 503 while a server can't be reached, else 500. The reason goes to the log, not to the caller.
     Store(StoreError),
 }
@@ -71,6 +80,17 @@ impl Refusal {
                 )),
             ),
             Self::NotFound(what) => (StatusCode::NOT_FOUND, json!(what)),
+            Self::NoRun {
+                error,
+                conversation_id,
+            } => (
+                StatusCode::NOT_FOUND,
+                json!({ "error": error, "conversationId": conversation_id }),
+            ),
+            Self::RunFailed => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                json!("The agent failed to answer"),
+            ),
             Self::BodyTooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 json!("The body is too large"),

@@ -7,15 +7,17 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
-use crate::agent::Agent;
 use crate::refusal::Refusal;
 use crate::request_id;
+use crate::run_stream::RunStreams;
 use crate::stores::Stores;
 
 pub mod auth;
 pub mod conversations;
 pub mod github;
 pub mod messages;
+pub mod runs;
+pub mod sessions;
 pub mod sharing;
 pub mod tunnel;
 pub mod usage;
@@ -28,8 +30,8 @@ const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub struct App {
     /// The steps' stores.
     pub stores: Stores,
-    /// Who answers messages.
-    pub agent: Agent,
+    /// How runs are followed.
+    pub run_streams: RunStreams,
 }
 
 /// All routes of the API.
@@ -47,6 +49,7 @@ pub fn router(app: App) -> Router {
             "/api/v1/conversations/{id}/access",
             delete(sharing::withdraw),
         )
+        .merge(run_routes())
         .merge(auth_routes())
         .route("/api/v1/usage/usage", get(usage::get))
         .route("/api/v1/tunnel/workspace/{id}", get(tunnel::workspace))
@@ -60,6 +63,20 @@ pub fn router(app: App) -> Router {
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(app)
+}
+
+/// Routes of a conversation's runs.
+fn run_routes() -> Router<App> {
+    let of_conversation = |rest: &str| format!("/api/v1/conversations/{{id}}/{rest}");
+    Router::new()
+        .route(&of_conversation("regenerate"), post(runs::regenerate))
+        .route(&of_conversation("resume/{session_id}"), post(runs::resume))
+        .route(
+            &of_conversation("active-session"),
+            get(sessions::active_session),
+        )
+        .route(&of_conversation("task-status"), get(sessions::task_status))
+        .route(&of_conversation("stop"), post(sessions::stop))
 }
 
 fn auth_routes() -> Router<App> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
@@ -12,9 +13,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 
-use crate::agent::Agent;
+use crate::migrations;
 use crate::routes::{self, App};
+use crate::run_stream::RunStreams;
 use crate::steps::Steps;
+use crate::thread_slots::ThreadSlots;
 use crate::variants::{self, Addresses, ConnectError};
 
 /// How long requests in flight may take after a request to stop.
@@ -34,6 +37,8 @@ pub struct Options {
     pub workers: usize,
     /// How the monitor charges blocked time. It is on in every variant.
     pub monitor: Mode,
+    /// How long a run's stream may say nothing before its readers take the worker for dead.
+    pub stream_idle_max: Duration,
     /// The servers behind.
     pub addresses: Addresses,
 }
@@ -102,14 +107,18 @@ pub fn run(options: Options) -> Result<(), ServeError> {
 
 async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     // Stores first: whoever waits for the port to open waits for warm pools.
-    let agent = Agent::open(&options.addresses.database_url).await?;
-    if !agent.finds_schema().await.map_err(ConnectError::from)? {
+    if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
     let stores = variants::open(&options.steps, &options.addresses).await?;
+    let run_streams = RunStreams {
+        reader: Arc::clone(&stores.reader),
+        slots: ThreadSlots::default(),
+        idle_max: options.stream_idle_max,
+    };
     let app = App {
         stores,
-        agent: agent.clone(),
+        run_streams,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))
@@ -149,10 +158,6 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     tokio::select! {
         result = async { server.await } => result.map_err(ServeError::Server)?,
         () = drained => tracing::warn!("requests still in flight after {} s are dropped", DRAIN.as_secs()),
-    }
-    // An agent that never ends its work must not hold up the exit. The rest closes when dropped.
-    if tokio::time::timeout(CLOSE, agent.close()).await.is_err() {
-        tracing::warn!("the agent's connections were still in use");
     }
     Ok(())
 }

@@ -15,7 +15,8 @@ pub enum Step {
     StreamManager,
     /// `2a`: the usage check and a new conversation's writes.
     UsageCheck,
-    /// `2b`: chat history.
+    /// `2b`: chat history: the access check before a run is watched, and what is saved of a
+    /// run that is stopped.
     ChatHistory,
     /// `2c`: sharing and access.
     ShareAndAccess,
@@ -74,7 +75,9 @@ impl Step {
         matches!(
             self,
             Self::LoopCalls
+                | Self::StreamManager
                 | Self::UsageCheck
+                | Self::ChatHistory
                 | Self::ShareAndAccess
                 | Self::Auth
                 | Self::RedisCaches
@@ -202,12 +205,12 @@ mod tests {
 
     #[test]
     fn a_store_is_async_iff_its_step_is_listed() {
-        let steps: Steps = "0,1,2a".parse().expect("a valid list");
+        let steps: Steps = "0,1,2a,6".parse().expect("a valid list");
         assert_eq!(steps.variant_of(Step::UsageCheck), Variant::Async);
         assert_eq!(steps.variant_of(Step::RedisCaches), Variant::Blocking);
         assert_eq!(
             steps.without_stores().collect::<Vec<_>>(),
-            [Step::StreamManager]
+            [Step::StreamReader]
         );
     }
 

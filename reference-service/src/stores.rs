@@ -12,14 +12,18 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::auth::AuthStore;
+use self::history::HistoryStore;
 use self::sharing::SharingStore;
+use self::streams::{StreamReader, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
 pub mod auth;
+pub mod history;
 pub mod sharing;
+pub mod streams;
 
 /// Connections that a pool keeps.
 pub const POOL_KEPT: u32 = 10;
@@ -66,6 +70,12 @@ pub trait BranchStore: Send + Sync {
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
+    /// See [`StreamStore`].
+    pub streams: Arc<dyn StreamStore>,
+    /// See [`StreamReader`].
+    pub reader: Arc<dyn StreamReader>,
+    /// See [`HistoryStore`].
+    pub history: Arc<dyn HistoryStore>,
     /// See [`UsageStore`].
     pub usage: Arc<dyn UsageStore>,
     /// See [`ConversationStore`].
@@ -83,9 +93,15 @@ pub struct Stores {
 }
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
-pub trait SqlStores: UsageStore + ConversationStore + SharingStore + AuthStore {}
+pub trait SqlStores:
+    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
 
-impl<T: UsageStore + ConversationStore + SharingStore + AuthStore> SqlStores for T {}
+impl<T> SqlStores for T where
+    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+{
+}
 
 /// The stores that step 3 moves.
 pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);

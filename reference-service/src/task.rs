@@ -5,12 +5,14 @@ use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 use unstall_reference_service::seed::{self, SeedError};
-use unstall_reference_service::{migrations, server};
+use unstall_reference_service::{migrations, server, worker};
 
 /// One task of the command line.
 pub(crate) enum Task {
     /// Serve requests.
     Serve(server::Options),
+    /// Answer runs.
+    Work(worker::Options),
     /// Bring the schema up to date.
     Migrate {
         /// Where.
@@ -30,6 +32,7 @@ impl Task {
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(options) => server::run(options)?,
+            Self::Work(options) => worker::run(&options)?,
             Self::Migrate { database_url } => {
                 runtime()?.block_on(migrations::apply(&database_url))?;
             }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 use speedate::{Date, DateTime, Time};
 use strum::EnumMessage;
 
+/// Digits that fit into either half of an entry's id, which Redis keeps in 64 bits.
+const ENTRY_ID_DIGITS_MAX: usize = 19;
+
 /// One field that is missing or wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
@@ -242,6 +245,33 @@ impl Body {
         texts
     }
 
+    /// An optional list of nodes: objects with a `node_id`.
+    pub fn optional_nodes(&mut self, field: &str) {
+        let nodes = match self.fields.get(field) {
+            None | Some(Value::Null) => return,
+            Some(Value::Array(nodes)) => nodes,
+            Some(other) => {
+                let wrong = Wrong::new("list_type", "Input should be a valid list");
+                return self.errors.wrong(field, wrong, other.clone());
+            }
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            let mut location = vec![json!("body"), json!(field), json!(index)];
+            let (wrong, input) = match node {
+                Value::Object(fields) => {
+                    location.push(json!("node_id"));
+                    match fields.get("node_id") {
+                        Some(Value::String(_)) => continue,
+                        Some(other) => (Wrong::no_text(), other),
+                        None => (Wrong::missing(), node),
+                    }
+                }
+                other => (Wrong::no_object(), other),
+            };
+            self.errors.list.push(wrong.at(location, input.clone()));
+        }
+    }
+
     /// What was given instead of the field is the whole object.
     fn missing<T: Default>(&mut self, field: &str) -> T {
         let given = Value::Object(self.fields.clone());
@@ -276,6 +306,27 @@ fn expected(choices: &[&str]) -> String {
     match quoted.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => quoted.concat(),
+    }
+}
+
+/// What was read from two places of a request.
+///
+/// # Errors
+/// The errors of both, in order. But text that isn't JSON is told before anything else is looked at.
+pub fn both<A, B>(
+    one: Result<A, Vec<FieldError>>,
+    other: Result<B, Vec<FieldError>>,
+) -> Result<(A, B), Vec<FieldError>> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Ok(_), Err(errors)) | (Err(errors), Ok(_)) => Err(errors),
+        (Err(_), Err(other)) if other.iter().any(|error| error.kind == "json_invalid") => {
+            Err(other)
+        }
+        (Err(mut errors), Err(other)) => {
+            errors.extend(other);
+            Err(errors)
+        }
     }
 }
 
@@ -354,6 +405,25 @@ impl Query {
         }
     }
 
+    /// An optional id of a stream's entry: `<ms>` or `<ms>-<sequence>`.
+    pub fn optional_entry_id(&mut self, field: &str) -> Option<String> {
+        let text = self.values.remove(field)?;
+        let is_number = |part: &str| {
+            (1..=ENTRY_ID_DIGITS_MAX).contains(&part.len())
+                && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let (ms, sequence) = text.split_once('-').unwrap_or((&text, "0"));
+        if is_number(ms) && is_number(sequence) {
+            return Some(text);
+        }
+        let number = format!("[0-9]{{1,{ENTRY_ID_DIGITS_MAX}}}");
+        let pattern = format!("^{number}(-{number})?$");
+        let message = format!("String should match pattern '{pattern}'");
+        let wrong =
+            Wrong::new("string_pattern_mismatch", message).because(json!({ "pattern": pattern }));
+        self.errors.wrong(field, wrong, text)
+    }
+
     /// A required moment: a date, a date and time (taken as UTC), one with an offset, or a number
     /// of seconds. In seconds since 1970.
     pub fn moment(&mut self, field: &str) -> f64 {
@@ -382,28 +452,6 @@ impl Query {
     /// Every error so far.
     pub fn finish(self) -> Result<(), Vec<FieldError>> {
         self.errors.finish()
-    }
-
-    /// Goes on with the body. Errors of both are told together.
-    ///
-    /// # Errors
-    /// Every error so far, if the body isn't an object.
-    pub fn then_body(self, bytes: &[u8]) -> Result<Body, Vec<FieldError>> {
-        let mut list = self.errors.list;
-        match Body::parse(bytes) {
-            Ok(mut body) => {
-                body.errors.list = list;
-                Ok(body)
-            }
-            Err(mut errors) => {
-                // Text that isn't JSON is told before anything else is looked at.
-                if errors.iter().any(|error| error.kind == "json_invalid") {
-                    list.clear();
-                }
-                list.append(&mut errors);
-                Err(list)
-            }
-        }
     }
 }
 
@@ -476,7 +524,7 @@ mod tests {
         let errors = |body: &[u8]| {
             let mut given = query("hidden", "perhaps");
             given.optional_flag("hidden");
-            let read = given.then_body(body).and_then(Body::finish);
+            let read = both(given.finish(), Body::parse(body));
             let errors = read.expect_err("hidden is wrong");
             errors.iter().map(FieldError::kind).collect::<Vec<_>>()
         };
@@ -523,6 +571,54 @@ mod tests {
             let mut given = query("at", text);
             given.moment("at");
             assert!(given.finish().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn entry_ids_are_one_number_or_two() {
+        for good in ["0", "0-0", "1700000000000-12"] {
+            let mut given = query("cursor", good);
+            assert_eq!(given.optional_entry_id("cursor").as_deref(), Some(good));
+            given.finish().expect(good);
+        }
+        for bad in [
+            "",
+            "-",
+            "1-",
+            "-1",
+            "+1",
+            "1-+2",
+            "$",
+            "1-2-3",
+            "99999999999999999999",
+        ] {
+            let mut given = query("cursor", bad);
+            given.optional_entry_id("cursor");
+            assert!(given.finish().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_objects_with_an_id() {
+        let check = |text: &str| {
+            let mut body = Body::parse(text.as_bytes()).expect("an object");
+            body.optional_nodes("node_ids");
+            body.finish()
+        };
+        for good in [
+            "{}",
+            r#"{"node_ids":null}"#,
+            r#"{"node_ids":[]}"#,
+            r#"{"node_ids":[{"node_id":"n","name":"f"}]}"#,
+        ] {
+            check(good).expect(good);
+        }
+        for bad in [
+            r#"{"node_ids":"n"}"#,
+            r#"{"node_ids":["n"]}"#,
+            r#"{"node_ids":[{"name":"f"}]}"#,
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
         }
     }
 

@@ -55,19 +55,31 @@ pub enum ConnectError {
 pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
     let mut sql = SqlByVariant::new(&addresses.database_url);
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
+    let history = sql.stores(steps.variant_of(Step::ChatHistory)).await?;
     let sharing = sql.stores(steps.variant_of(Step::ShareAndAccess)).await?;
     // `GET /providers/me` moves with the other sign-in routes, as the shipped plan has it. The
     // service being migrated left it to step 5, which never landed.
     let auth = sql.stores(steps.variant_of(Step::Auth)).await?;
+    let mut redis = AsyncRedis {
+        url: &addresses.redis_url,
+        client: None,
+    };
+    let streams = match steps.variant_of(Step::StreamManager) {
+        Variant::Blocking => blocking::streams::store(&addresses.redis_url)?,
+        Variant::Async => asynchronous::streams::store(redis.client().await?),
+    };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
-        Variant::Async => asynchronous::redis::open(&addresses.redis_url).await?,
+        Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
     let notifier = match &addresses.notify_url {
         Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url)?),
         None => None,
     };
     Ok(Stores {
+        streams,
+        reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
         conversations: usage,
         sharing,
@@ -114,5 +126,21 @@ impl<'a> SqlByVariant<'a> {
             Variant::Async => asynchronous::postgres::open(self.database_url).await?,
         };
         Ok(Arc::clone(slot.insert(stores)))
+    }
+}
+
+/// The connection that the async stores in Redis share, opened when the first step asks for it.
+struct AsyncRedis<'a> {
+    url: &'a str,
+    client: Option<fred::clients::Client>,
+}
+
+impl AsyncRedis<'_> {
+    async fn client(&mut self) -> Result<fred::clients::Client, ConnectError> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let client = asynchronous::redis::connect(self.url).await?;
+        Ok(self.client.insert(client).clone())
     }
 }

@@ -20,7 +20,8 @@ impl RedisRecipe {
     pub(crate) fn new(folder: &Path) -> Result<Self, TestbedError> {
         let program = programs::find("redis-server", "redis-server")?;
         let folder = folder.join("redis");
-        std::fs::create_dir(&folder).map_err(TestbedError::io("creating Redis' folder"))?;
+        // There already if it is restarted.
+        std::fs::create_dir_all(&folder).map_err(TestbedError::io("creating Redis' folder"))?;
         Ok(Self { program, folder })
     }
 }

@@ -58,11 +58,7 @@ impl Server {
             };
             last = format!("{reason}\n{}", log_end(&recipe.log()));
             // It may live still, and the guard's turn comes only at the end.
-            let _ = server.process.kill(); // an error says that it is dead
-            let _ = server.process.wait();
-            guard
-                .release(server.process.id())
-                .map_err(TestbedError::io("telling the guard"))?;
+            server.end(guard)?;
             if !last.contains("in use") {
                 break;
             }
@@ -71,6 +67,33 @@ impl Server {
             server: R::NAME,
             reason: last,
         })
+    }
+
+    /// Kills the server and starts it anew on its port.
+    ///
+    /// # Errors
+    /// [`TestbedError::Start`], also if somebody else took the port meanwhile.
+    pub(crate) fn restart<R: Recipe>(
+        &mut self,
+        recipe: &R,
+        guard: &Guard,
+    ) -> Result<(), TestbedError> {
+        self.end(guard)?;
+        self.process = spawn(recipe, guard, self.port)?;
+        self.wait_until_ready(recipe)
+            .map_err(|reason| TestbedError::Start {
+                server: R::NAME,
+                reason: format!("{reason}\n{}", log_end(&recipe.log())),
+            })
+    }
+
+    /// Kills the process, and has the guard forget it.
+    fn end(&mut self, guard: &Guard) -> Result<(), TestbedError> {
+        let _ = self.process.kill(); // an error says that it is dead
+        let _ = self.process.wait();
+        guard
+            .release(self.process.id())
+            .map_err(TestbedError::io("telling the guard"))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -323,6 +323,21 @@ impl Testbed {
         flush(self.redis.address).map_err(TestbedError::io("emptying Redis"))
     }
 
+    /// Kills Redis and starts it anew, empty, on its port: private servers only. It returns when
+    /// the new one answers.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPrivate`] on the caller's own Redis; or when it doesn't come up.
+    pub fn restart_redis(&mut self) -> Result<(), TestbedError> {
+        let Some(server) = &mut self.redis.server else {
+            return Err(TestbedError::NotPrivate {
+                action: "restart Redis".to_owned(),
+                variable: "REDIS_URL",
+            });
+        };
+        server.restart(&RedisRecipe::new(&self.folder)?, &self.guard)
+    }
+
     /// Runs statements on the maintenance database: the private one's `postgres`, or the database
     /// that the caller's URL names.
     fn administer(&self, statements: &[&str]) -> Result<(), TestbedError> {

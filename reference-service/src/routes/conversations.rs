@@ -15,7 +15,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::stores::Stores;
 use crate::usage::Window;
-use crate::validation::{FieldError, Query};
+use crate::validation::{self, Body, FieldError, Query};
 
 const STATUSES: [&str; 3] = ["active", "archived", "deleted"];
 
@@ -28,6 +28,7 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, Refusal> {
     let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
     let new = parse(Query::new(query), &body, &caller.uid)?;
+    app.run_streams.slots.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     match app.stores.conversations.create(&new).await? {
         Created::Yes => Ok(Json(json!({
@@ -41,9 +42,27 @@ pub(super) async fn create(
     }
 }
 
-fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+fn parse(query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+    let (hidden, new) = validation::both(parse_query(query), parse_body(body, uid))?;
+    Ok(if hidden {
+        // A hidden conversation is one that the lists of active ones don't show.
+        NewConversation {
+            status: "archived",
+            ..new
+        }
+    } else {
+        new
+    })
+}
+
+fn parse_query(mut query: Query) -> Result<bool, Vec<FieldError>> {
     let hidden = query.optional_flag("hidden").unwrap_or(false);
-    let mut body = query.then_body(body)?;
+    query.finish()?;
+    Ok(hidden)
+}
+
+fn parse_body(body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+    let mut body = Body::parse(body)?;
     // Required and checked, as in the original; whose conversation it is comes from the token.
     body.text("user_id");
     let title = body.text("title");
@@ -55,8 +74,7 @@ fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Ve
         id: conversation::fresh_id(),
         user_id: uid.to_owned(),
         title,
-        // A hidden conversation is one that the lists of active ones don't show.
-        status: if hidden { "archived" } else { status },
+        status,
         project_ids,
         agent_ids,
     })

@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 
+use axum::Form;
 use axum::extract::{FromRequest, Multipart, Path, Query as RawQuery, Request, State};
 use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
-use axum::{Form, Json};
+use axum::response::Response;
 use serde::Deserialize;
 
 use super::App;
-use super::conversations::refuse_over_limit;
-use crate::agent::Message;
+use super::runs::{Asked, RunQuery, start};
 use crate::identity::Caller;
 use crate::refusal::Refusal;
-use crate::validation::{self, Query};
+use crate::validation;
 
 /// A node that the message is about.
 #[derive(Debug, Deserialize)]
@@ -31,29 +30,16 @@ pub(super) async fn post(
     RawQuery(query): RawQuery<HashMap<String, String>>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let mut query = Query::new(query);
-    let stream = query.optional_flag("stream").unwrap_or(true);
-    query.finish()?;
     let mut form = read_form(request).await?;
-    let content = validation::form_field(form.remove("content"), "content")?;
+    let content = validation::form_field(form.remove("content"), "content");
+    let (query, content) = validation::both(RunQuery::read(query), content)?;
     if content.trim().is_empty() {
         return Err(Refusal::BadRequest(
             "Message content cannot be empty".to_owned(),
         ));
     }
     check_node_ids(form.get("node_ids"))?;
-    refuse_over_limit(&app.stores, &caller.uid).await?;
-    let message = Message {
-        conversation_id,
-        sender_id: caller.uid,
-        content,
-    };
-    if stream {
-        let body = app.agent.stream(message);
-        Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
-    } else {
-        Ok(Json(app.agent.answer(message).await?).into_response())
-    }
+    start(&app, caller, conversation_id, query, Asked::This(content)).await
 }
 
 fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {
@@ -64,7 +50,7 @@ fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {
         None => Ok(()),
         Some(text) => match serde_json::from_str::<Option<Vec<Node>>>(text) {
             Ok(_) => Ok(()),
-            Err(error) => Err(Refusal::BadRequest(format!("Invalid node_ids: {error}"))),
+            Err(_not_nodes) => Err(Refusal::BadRequest("Invalid node_ids format".to_owned())),
         },
     }
 }
@@ -79,11 +65,14 @@ async fn read_form(request: Request) -> Result<HashMap<String, String>, Refusal>
             Err(_not_a_form) => Ok(HashMap::new()),
         };
     }
-    let bad =
-        |error: axum::extract::multipart::MultipartError| Refusal::BadRequest(error.body_text());
+    let broken = |reason: &str| Refusal::BadRequest(reason.to_owned());
+    let bad = |error: axum::extract::multipart::MultipartError| match error.status().as_u16() {
+        413 => Refusal::BodyTooLarge,
+        _ => broken("Invalid multipart data."),
+    };
     let mut multipart = Multipart::from_request(request, &())
         .await
-        .map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
+        .map_err(|_no_boundary| broken("Missing boundary in multipart."))?;
     let mut fields = HashMap::new();
     while let Some(field) = multipart.next_field().await.map_err(bad)? {
         let name = field.name().unwrap_or_default().to_owned();

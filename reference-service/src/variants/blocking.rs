@@ -4,9 +4,12 @@
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.
 
 mod auth;
+mod history;
 pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
 pub mod redis;
 mod sharing;
 pub mod statement;
+pub(crate) mod stream_reader;
+pub(crate) mod streams;

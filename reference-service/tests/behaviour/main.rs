@@ -17,8 +17,8 @@ mod service;
 mod shutdown;
 mod written_rows;
 
-/// No step, the first, all that are built.
-const STATES: [&str; 3] = ["0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];
+/// No step, the first, the next, all that are built.
+const STATES: [&str; 4] = ["0", "0,1", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 

@@ -1,4 +1,4 @@
-//! Starts the program on private servers, and ends it.
+//! Starts the programs, service and worker, on private servers, and ends them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -33,6 +33,48 @@ pub(crate) fn seeded_testbed() -> Testbed {
 pub(crate) fn shared_testbed() -> &'static Testbed {
     static SHARED: OnceLock<Testbed> = OnceLock::new();
     SHARED.get_or_init(seeded_testbed)
+}
+
+/// A database of the shared Redis that nobody else uses: runs of one test are not for the
+/// workers of another.
+pub(crate) struct OwnRedis {
+    /// With the database's number.
+    pub(crate) url: String,
+    pub(crate) client: redis::Client,
+}
+
+impl OwnRedis {
+    pub(crate) fn new(testbed: &Testbed) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            number < 16,
+            "Redis has sixteen databases unless told otherwise"
+        );
+        Self::at(format!("{}/{number}", testbed.redis_url()))
+    }
+
+    /// Any Redis that is private to a test.
+    pub(crate) fn at(url: String) -> Self {
+        let client = redis::Client::open(url.as_str()).expect("a URL");
+        let redis = Self { url, client };
+        redis.reset();
+        redis
+    }
+
+    /// As seeded.
+    pub(crate) fn reset(&self) {
+        self.ask::<()>(&["FLUSHDB"]);
+        succeed(&["seed", "--redis-url", &self.url]);
+    }
+
+    /// Runs a command.
+    pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut connection = self.client.get_connection().expect("connects");
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut connection).expect("an answer")
+    }
 }
 
 /// A database nobody else uses, as seeded.
@@ -76,9 +118,83 @@ fn program() -> Command {
     command
 }
 
-/// A running service; killed when dropped.
-pub(crate) struct Service {
+/// A running program; killed when dropped.
+pub(crate) struct Running {
     child: Child,
+}
+
+impl Running {
+    /// Our program; otherwise as `start_command`.
+    fn start(arguments: &[&str], ready: &str) -> (Self, String) {
+        let mut command = program();
+        command
+            .args(arguments)
+            .env("RUST_LOG", "unstall_reference_service=info");
+        Self::start_command(command, ready)
+    }
+
+    /// Starts it, waits until its log has a line with `ready`, and gives the line's rest.
+    fn start_command(mut command: Command, ready: &str) -> (Self, String) {
+        let mut child = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut log = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let mut seen = String::new();
+        let rest = loop {
+            let from = seen.len();
+            let read = log.read_line(&mut seen).expect("the log is text");
+            assert!(read > 0, "the program ended before it was ready:\n{seen}");
+            if let Some((_, rest)) = seen[from..].trim_end().split_once(ready) {
+                break rest.to_owned();
+            }
+        };
+        // Read on, so that the program never waits for us to.
+        thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ended_with_the_program = log.read_to_end(&mut rest);
+        });
+        (Self { child }, rest)
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill(Pid::from_raw(pid), signal).expect("it is our child");
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is our child")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Either may fail because it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running worker.
+pub(crate) fn start_worker(database_url: &str, redis_url: &str, options: &[&str]) -> Running {
+    let mut arguments = vec![
+        "worker",
+        "--database-url",
+        database_url,
+        "--redis-url",
+        redis_url,
+    ];
+    arguments.extend(options);
+    Running::start(&arguments, "taking runs").0
+}
+
+/// A running service.
+pub(crate) struct Service {
+    pub(crate) program: Running,
     pub(crate) address: SocketAddr,
 }
 
@@ -87,7 +203,12 @@ impl Service {
     /// one of the example's versions.
     pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
         if let Some(python) = python_service::of_state(state, database_url, redis_url) {
-            return Self::of_command(python, "Uvicorn running on http://");
+            let (program, rest) = Running::start_command(python, "Uvicorn running on http://");
+            let address = rest.split(' ').next().expect("the line goes on");
+            return Self {
+                program,
+                address: address.parse().expect("an address"),
+            };
         }
         Self::start_with(&[
             "--steps",
@@ -101,37 +222,13 @@ impl Service {
 
     /// The program, with any options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let mut command = program();
-        command
-            .args(["--port", "0"])
-            .args(options)
-            .env("RUST_LOG", "unstall_reference_service=info");
-        Self::of_command(command, "listening on ")
-    }
-
-    /// A server that logs these words and then its address.
-    fn of_command(mut command: Command, before_address: &str) -> Self {
-        let mut child = command
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut log = BufReader::new(child.stderr.take().expect("stderr is piped"));
-        let mut seen = String::new();
-        let address = loop {
-            let from = seen.len();
-            let read = log.read_line(&mut seen).expect("the log is text");
-            assert!(read > 0, "the service ended before it listened:\n{seen}");
-            if let Some((_, rest)) = seen[from..].trim_end().split_once(before_address) {
-                let address = rest.split(' ').next().unwrap_or(rest);
-                break address.parse().expect("an address");
-            }
-        };
-        // Read on, so that the service never waits for us to.
-        thread::spawn(move || {
-            let mut rest = Vec::new();
-            let _ended_with_the_service = log.read_to_end(&mut rest);
-        });
-        Self { child, address }
+        let mut arguments = vec!["--port", "0"];
+        arguments.extend(options);
+        let (program, address) = Running::start(&arguments, "listening on ");
+        Self {
+            program,
+            address: address.parse().expect("an address"),
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -139,19 +236,10 @@ impl Service {
     }
 
     pub(crate) fn terminate(&self) {
-        let pid = i32::try_from(self.child.id()).expect("a process id");
-        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it is our child");
+        self.program.signal(Signal::SIGTERM);
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it is our child")
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // Either may fail because it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.wait()
     }
 }

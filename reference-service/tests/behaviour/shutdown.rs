@@ -3,14 +3,17 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::service::{Service, fresh_database, shared_testbed};
+use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
 
 #[test]
 fn requests_in_flight_are_answered_after_term() {
     let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
     for steps in ["0", "0,1,2a,3"] {
         let (_, database_url) = fresh_database(testbed);
-        let mut service = Service::start(steps, &database_url, &testbed.redis_url());
+        redis.reset();
+        let _worker = start_worker(&database_url, &redis.url, &[]);
+        let mut service = Service::start(steps, &database_url, &redis.url);
         let body = "content=hello";
         let mut connection = TcpStream::connect(service.address).expect("connects");
         // A request whose body isn't all there is in flight for as long as we like. The interim

@@ -3,14 +3,17 @@
 use sqlx::{Connection, PgConnection};
 
 use super::STATES;
-use super::service::{Service, fresh_database, shared_testbed};
+use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
 
 #[tokio::test]
 async fn a_conversation_and_its_messages_are_stored_alike() {
     let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
     for steps in STATES {
         let (_, database_url) = fresh_database(testbed);
-        let service = Service::start(steps, &database_url, &testbed.redis_url());
+        redis.reset();
+        let _worker = start_worker(&database_url, &redis.url, &[]);
+        let service = Service::start(steps, &database_url, &redis.url);
         let client = reqwest::Client::new();
         let body = r#"{"user_id":"someone-else","title":"A 'title' $1","status":"active","project_ids":["p-2","p-1"],"agent_ids":["a-1","a,\"2\""]}"#;
         let created: serde_json::Value = client

@@ -17,7 +17,7 @@ from reference_fastapi.stores import Stores, StoresDependency
 
 router = APIRouter(prefix="/api/v1/conversations/{conversation_id}")
 
-Cursor = Annotated[str | None, Query(pattern=r"^\d+(-\d+)?$")]
+Cursor = Annotated[str | None, Query(pattern="^[0-9]{1,19}(-[0-9]{1,19})?$")]
 """The id of a stream's entry."""
 
 

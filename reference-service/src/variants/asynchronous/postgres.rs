@@ -18,32 +18,37 @@ use crate::variants::ConnectError;
 /// All stores on one pool.
 pub(crate) async fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, ConnectError> {
     Ok(Arc::new(PostgresStores {
-        pool: pool(database_url, POOL_KEPT).await?,
+        pool: pool(database_url).await?,
     }))
 }
 
-/// A pool that pings before use, as sqlx does by default. `kept` connections are opened at once.
-pub(crate) async fn pool(database_url: &str, kept: u32) -> Result<PgPool, ConnectError> {
-    let options = PgConnectOptions::from_str(database_url).map_err(|error| ConnectError::Url {
-        option: "database URL",
-        backend: Backend::Postgres,
-        reason: error.to_string(),
-        example: "postgres://user:password@127.0.0.1:5432/name",
-    })?;
+/// A pool that pings before use, as sqlx does by default. The connections that it keeps are
+/// opened at once.
+pub(crate) async fn pool(database_url: &str) -> Result<PgPool, ConnectError> {
     let pool = PgPoolOptions::new()
-        .min_connections(kept)
+        .min_connections(POOL_KEPT)
         .max_connections(POOL_MAX)
         .acquire_timeout(POOL_WAIT)
         .test_before_acquire(true)
-        .connect_with(options)
+        .connect_with(connect_options(database_url)?)
         .await
         .map_err(|error| StoreError::unavailable(Backend::Postgres, error))?;
     // The pool opens its minimum in the background; loans taken together make it do so now.
     let mut loans = Vec::new();
-    for _ in 0..kept {
+    for _ in 0..POOL_KEPT {
         loans.push(acquire(&pool).await?);
     }
     Ok(pool)
+}
+
+/// Reads a URL.
+pub(crate) fn connect_options(database_url: &str) -> Result<PgConnectOptions, ConnectError> {
+    PgConnectOptions::from_str(database_url).map_err(|error| ConnectError::Url {
+        option: "database URL",
+        backend: Backend::Postgres,
+        reason: error.to_string(),
+        example: "postgres://user:password@127.0.0.1:5432/name",
+    })
 }
 
 /// Whatever the reason, without a connection the server can't be reached.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fred::clients::Client;
+use fred::clients::{Client, WithOptions};
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::Builder;
@@ -21,12 +21,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause between attempts to reconnect, which go on for ever.
 const RECONNECT_PAUSE_MS_MAX: u32 = 1000;
 
-/// The stores of step 3 on one client.
-pub(crate) async fn open(redis_url: &str) -> Result<Step3Stores, ConnectError> {
-    let stores = Arc::new(RedisStores {
-        client: connect(redis_url).await?,
-    });
-    Ok((Arc::clone(&stores) as Arc<dyn TunnelStore>, stores))
+/// The stores of step 3.
+pub(crate) fn stores(client: Client) -> Step3Stores {
+    let stores = Arc::new(RedisStores { client });
+    (Arc::clone(&stores) as Arc<dyn TunnelStore>, stores)
 }
 
 /// A connected client.
@@ -59,46 +57,47 @@ struct RedisStores {
     client: Client,
 }
 
-impl RedisStores {
-    /// Runs a read up to three times, pausing 0.1 s and 0.2 s, while the server can't be reached.
-    async fn command<T, F>(
-        &self,
-        run: impl Fn(fred::clients::WithOptions<Client>) -> F,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        // Failing fast leaves the waiting to this loop instead of the client's queue.
-        let options = Options {
-            fail_fast: true,
-            ..Options::default()
-        };
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..ATTEMPTS {
-            match run(self.client.with_options(&options)).await {
-                Err(error) if is_unavailable(&error) => {
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                other => return other.map_err(store_error),
+/// Runs a command that may be run twice: up to three times, pausing 0.1 s and 0.2 s, while the
+/// server can't be reached.
+pub(super) async fn retried<T, F>(
+    client: &Client,
+    run: impl Fn(WithOptions<Client>) -> F,
+) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..ATTEMPTS {
+        match run(once(client)).await {
+            Err(error) if is_unavailable(&error) => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
             }
+            other => return other.map_err(store_error),
         }
-        run(self.client.with_options(&options))
-            .await
-            .map_err(store_error)
     }
+    run(once(client)).await.map_err(store_error)
+}
 
-    async fn get(&self, key: &str) -> Result<Option<String>, StoreError> {
-        self.command(|client| async move { client.get(key).await })
-            .await
-    }
+/// The client for a single try of a command. Failing fast leaves the waiting to the caller
+/// instead of the client's queue.
+pub(crate) fn once<C: ClientLike>(client: &C) -> WithOptions<C> {
+    client.with_options(&Options {
+        fail_fast: true,
+        ..Options::default()
+    })
+}
+
+/// GET.
+pub(super) async fn get(client: &Client, key: &str) -> Result<Option<String>, StoreError> {
+    retried(client, |client| async move { client.get(key).await }).await
 }
 
 impl TunnelStore for RedisStores {
     fn record<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, Option<TunnelRecord>> {
         Box::pin(async move {
             let key = tunnel::record_key(workspace_id);
-            let text = self.get(&key).await?;
+            let text: Option<String> = get(&self.client, &key).await?;
             text.map(|text| TunnelRecord::parse(&key, &text))
                 .transpose()
         })
@@ -108,8 +107,11 @@ impl TunnelStore for RedisStores {
         Box::pin(async move {
             let key = tunnel::socket_key(workspace_id);
             let key = key.as_str();
-            self.command(|client| async move { client.exists(key).await })
-                .await
+            retried(
+                &self.client,
+                |client| async move { client.exists(key).await },
+            )
+            .await
         })
     }
 }
@@ -118,7 +120,7 @@ impl BranchStore for RedisStores {
     fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>> {
         Box::pin(async move {
             let key = tunnel::branches_key(repo);
-            let text = self.get(&key).await?;
+            let text: Option<String> = get(&self.client, &key).await?;
             text.map(|text| tunnel::parse_branches(&key, &text))
                 .transpose()
         })

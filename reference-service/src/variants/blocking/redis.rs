@@ -13,23 +13,11 @@ use crate::variants::ConnectError;
 
 /// The stores of step 3.
 pub(crate) fn open(redis_url: &str) -> Result<Step3Stores, ConnectError> {
-    let client = client(redis_url).map_err(|error| ConnectError::Url {
-        option: "Redis URL",
-        backend: Backend::Redis,
-        reason: error.to_string(),
-        example: "redis://127.0.0.1:6379/0",
-    })?;
+    let redis = Redis::at(redis_url)?;
     let tunnel = Tunnel {
-        pool: Pool::open(Redis {
-            client: client.clone(),
-        })?,
+        pool: Pool::open(redis.clone())?,
     };
-    Ok((
-        Arc::new(tunnel),
-        Arc::new(Branches {
-            redis: Redis { client },
-        }),
-    ))
+    Ok((Arc::new(tunnel), Arc::new(Branches { redis })))
 }
 
 fn client(redis_url: &str) -> RedisResult<Client> {
@@ -95,8 +83,23 @@ impl BranchStore for Branches {
     }
 }
 
-struct Redis {
+/// Opens connections.
+#[derive(Clone)]
+pub(super) struct Redis {
     client: Client,
+}
+
+impl Redis {
+    /// Opens nothing yet.
+    pub(super) fn at(redis_url: &str) -> Result<Self, ConnectError> {
+        let client = client(redis_url).map_err(|error| ConnectError::Url {
+            option: "Redis URL",
+            backend: Backend::Redis,
+            reason: error.to_string(),
+            example: "redis://127.0.0.1:6379/0",
+        })?;
+        Ok(Self { client })
+    }
 }
 
 impl Connect for Redis {
@@ -130,7 +133,7 @@ impl Connect for Redis {
     }
 }
 
-fn store_error(error: RedisError) -> StoreError {
+pub(super) fn store_error(error: RedisError) -> StoreError {
     if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
         StoreError::unavailable(Backend::Redis, error)
     } else {

@@ -75,7 +75,7 @@ impl<Row> RunQueryDsl<PgConnection> for Statement<'_, Row> {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{auth, postgres, sharing};
+    use super::super::{auth, history, postgres, sharing};
     use super::*;
 
     #[test]
@@ -85,6 +85,9 @@ mod tests {
             (postgres::SELECT_PROJECTS, 1),
             (postgres::INSERT_CONVERSATION, 6),
             (postgres::INSERT_SYSTEM_MESSAGE, 3),
+            (history::SELECT_ACCESS, 2),
+            (history::COUNT_MESSAGES, 1),
+            (history::INSERT_PARTIAL_MESSAGE, 4),
             (sharing::SELECT_SHARING, 2),
             (sharing::UPDATE_SHARING, 3),
             (auth::SELECT_USER_BY_UID, 1),

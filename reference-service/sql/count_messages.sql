@@ -1,0 +1,1 @@
+SELECT count(*) AS "messages!" FROM messages WHERE conversation_id = $1

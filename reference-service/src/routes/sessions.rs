@@ -1,0 +1,124 @@
+//! What a conversation's agent is doing, and making it stop: `GET …/active-session`,
+//! `GET …/task-status`, `POST …/stop`.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, Query as RawQuery, State};
+use serde_json::{Value, json};
+
+use super::App;
+use crate::identity::Caller;
+use crate::refusal::Refusal;
+use crate::run::RunStatus;
+use crate::sessions::{self, Stopped};
+use crate::stores::history::Access;
+
+/// The session that a client would go on watching.
+pub(super) async fn active_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path(conversation_id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let none = "No active session found";
+    refuse_without_access(&app, &caller, &conversation_id, none).await?;
+    let session = sessions::newest_session(&*app.stores.streams, &conversation_id).await?;
+    let Some(session) = session else {
+        return Err(Refusal::NoRun {
+            error: none,
+            conversation_id,
+        });
+    };
+    let status = match session.status {
+        Some(RunStatus::Queued | RunStatus::Running) => "active",
+        Some(RunStatus::Completed) => "completed",
+        Some(RunStatus::Error | RunStatus::Cancelled) | None => "idle",
+    };
+    Ok(Json(json!({
+        "sessionId": session.run.run_id,
+        "status": status,
+        "cursor": session.cursor,
+        "conversationId": conversation_id,
+        "startedAt": session.started_ms,
+        "lastActivity": session.active_ms,
+    })))
+}
+
+/// Whether the conversation's agent is at work.
+pub(super) async fn task_status(
+    State(app): State<App>,
+    caller: Caller,
+    Path(conversation_id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let none = "No background task found";
+    refuse_without_access(&app, &caller, &conversation_id, none).await?;
+    let task = sessions::task_status(&*app.stores.streams, &conversation_id).await?;
+    let Some(task) = task else {
+        return Err(Refusal::NoRun {
+            error: none,
+            conversation_id,
+        });
+    };
+    Ok(Json(json!({
+        "isActive": task.is_active,
+        "sessionId": task.run.run_id,
+        "estimatedCompletion": task.completion_ms,
+        "conversationId": conversation_id,
+    })))
+}
+
+/// Stops a run, and saves what it has said.
+///
+/// The original asks nobody whether the caller may; a partial answer is saved in the caller's
+/// own conversations only.
+pub(super) async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    Path(conversation_id): Path<String>,
+    RawQuery(mut query): RawQuery<HashMap<String, String>>,
+) -> Result<Json<Value>, Refusal> {
+    let session_id = query.remove("session_id").filter(|id| !id.is_empty());
+    let stopped = sessions::stop(
+        &app.stores,
+        &caller.uid,
+        &conversation_id,
+        session_id.as_deref(),
+    )
+    .await?;
+    Ok(Json(match stopped {
+        Stopped::NoSession => json!({
+            "status": "success",
+            "message": "No active session to stop",
+        }),
+        Stopped::Run { message_id } => json!({
+            "status": "success",
+            "message": "Generation stopped",
+            "saved_partial": message_id.is_some(),
+            "message_id": message_id,
+        }),
+    }))
+}
+
+/// The access check of every route that shows a run. `none` is what a conversation that isn't
+/// there is said to have none of.
+pub(super) async fn refuse_without_access(
+    app: &App,
+    caller: &Caller,
+    conversation_id: &str,
+    none: &'static str,
+) -> Result<(), Refusal> {
+    let history = &app.stores.history;
+    match history.access(&caller.uid, conversation_id).await? {
+        Access::Allowed { messages } => {
+            tracing::debug!(conversation_id, messages, "access allowed");
+            Ok(())
+        }
+        Access::Denied => Err(Refusal::Forbidden(
+            "Access denied to conversation".to_owned(),
+        )),
+        Access::Missing => Err(Refusal::NoRun {
+            error: none,
+            conversation_id: conversation_id.to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,155 @@
+//! One run from its first entry to its last.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::answer::pieces;
+use super::cancellations::Cancellations;
+use super::journal::Journal;
+use super::pace::Pace;
+use super::publisher::{Publisher, StreamGone};
+use crate::run::{Run, RunStatus, Task};
+use crate::stores::StoreError;
+use crate::stream_event;
+
+/// Who answers a task that names nobody.
+const DEFAULT_AGENT: &str = "default";
+/// Time between two prolongations of a silent run's keys: a tenth of the shortest life.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(60);
+/// Tries of the last entry, and the pause after the first; it doubles after each. A reader
+/// stops at the first end that it sees, so a second one does no harm.
+const END_ATTEMPTS: u32 = 5;
+const END_FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// An agent that echoes.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// To its readers.
+    pub publisher: Publisher,
+    /// From those who want it to stop.
+    pub cancellations: Cancellations,
+    /// For those who come later.
+    pub journal: Journal,
+    /// Its rhythm.
+    pub pace: Pace,
+    /// Pieces of each answer; `None` for as many as it has words.
+    pub chunks: Option<usize>,
+    /// Whether the worker ends.
+    pub stopped: watch::Receiver<bool>,
+}
+
+/// How a run went.
+enum Outcome {
+    Completed,
+    Cancelled,
+    Failed(String),
+    /// There is nobody left to tell.
+    Gone,
+}
+
+impl From<StoreError> for Outcome {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "a run failed");
+        Self::Failed(format!("The agent failed: {error}"))
+    }
+}
+
+impl From<StreamGone> for Outcome {
+    fn from(_: StreamGone) -> Self {
+        Self::Gone
+    }
+}
+
+impl Agent {
+    /// Answers, and ends the run whatever happens.
+    pub async fn perform(mut self, task: Task) {
+        let run = task.run();
+        let watch = self.cancellations.watch(&run);
+        let mut stopped = self.stopped.clone();
+        let outcome = tokio::select! {
+            biased;
+            // An error means that the worker's own task is gone: end as well.
+            _ = stopped.wait_for(|stopped| *stopped) => {
+                Outcome::Failed("The agent's worker was stopped".to_owned())
+            }
+            () = watch.cancelled() => Outcome::Cancelled,
+            answered = self.answer(&task, &run) => match answered {
+                Ok(()) => Outcome::Completed,
+                Err(outcome) => outcome,
+            },
+        };
+        drop(watch);
+        let (status, message) = match outcome {
+            Outcome::Completed => (RunStatus::Completed, "Completed".to_owned()),
+            Outcome::Cancelled => (
+                RunStatus::Cancelled,
+                "Generation stopped by user".to_owned(),
+            ),
+            Outcome::Failed(reason) => (RunStatus::Error, reason),
+            Outcome::Gone => {
+                tracing::debug!(stream = run.stream_key(), "nobody listens any more");
+                return;
+            }
+        };
+        self.end(&run, status, &message).await;
+    }
+
+    async fn answer(&mut self, task: &Task, run: &Run) -> Result<(), Outcome> {
+        let agent_id = task.agent_id.as_deref().unwrap_or(DEFAULT_AGENT);
+        self.publisher
+            .publish(
+                run,
+                stream_event::start(run, agent_id),
+                Some(RunStatus::Running),
+            )
+            .await??;
+        let started = Instant::now();
+        let Some(question) = self.journal.question(task).await? else {
+            return Err(Outcome::Failed("Conversation not found".to_owned()));
+        };
+        let pieces = pieces(&question, self.chunks);
+        let key = run.stream_key();
+        for (n, piece) in pieces.iter().enumerate() {
+            self.wait_until(started + self.pace.due(&key, n), run)
+                .await?;
+            self.publisher
+                .publish(run, stream_event::chunk(run, piece), None)
+                .await??;
+        }
+        self.journal.answer(task, &pieces.concat()).await?;
+        Ok(())
+    }
+
+    /// Waits, keeping the run's keys alive.
+    async fn wait_until(&self, due: Instant, run: &Run) -> Result<(), StoreError> {
+        loop {
+            let next = Instant::now() + KEEP_ALIVE_EVERY;
+            if due <= next {
+                sleep_until(due).await;
+                return Ok(());
+            }
+            sleep_until(next).await;
+            self.publisher.keep_alive(run).await?;
+        }
+    }
+
+    /// Tells how the run ended. If nobody can be told, its readers find out by its silence.
+    async fn end(&self, run: &Run, status: RunStatus, message: &str) {
+        let mut pause = END_FIRST_PAUSE;
+        for attempt in 1..=END_ATTEMPTS {
+            let fields = stream_event::end(run, status, message);
+            match self.publisher.publish(run, fields, Some(status)).await {
+                Ok(_told_or_gone) => return,
+                Err(error) if attempt == END_ATTEMPTS => {
+                    tracing::error!(%error, stream = run.stream_key(), "the run's end can't be told");
+                }
+                Err(_) => {
+                    sleep(pause).await;
+                    pause *= 2;
+                }
+            }
+        }
+    }
+}
