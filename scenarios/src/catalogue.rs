@@ -9,7 +9,12 @@ use crate::plan::Plan;
 use crate::resolve::{check_overrides, resolve};
 
 /// Names and texts, sorted by name.
-const SHIPPED: [(&str, &str); 2] = [
+const SHIPPED: [(&str, &str); 4] = [
+    ("auth", include_str!("../catalogue/auth.toml")),
+    (
+        "share-access",
+        include_str!("../catalogue/share-access.toml"),
+    ),
     ("tunnel", include_str!("../catalogue/tunnel.toml")),
     ("usage-check", include_str!("../catalogue/usage-check.toml")),
 ];

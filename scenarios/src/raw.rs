@@ -63,7 +63,7 @@ pub(crate) struct Source {
     /// whose variables are all absent are left out.
     #[serde(default)]
     pub(crate) optional: bool,
-    /// Never printed or recorded.
+    /// Never printed or recorded. Beside `env`, a default with built-in variables is not secret.
     #[serde(default)]
     pub(crate) secret: bool,
     /// A CSV file with a header line, or a JSONL file, beside the scenario.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use unstall_scenarios::plan::Request;
 use unstall_scenarios::render::Variation;
 use unstall_scenarios::scope::Scope;
 use unstall_scenarios::{Inputs, Plan, ScenarioError, catalogue};
@@ -22,9 +23,22 @@ fn environment(pairs: &[(&str, &str)]) -> Inputs {
 /// All that a user would send, as text.
 fn sent(plan: Plan, user: u32) -> String {
     let plan = Arc::new(plan);
-    let scope = Scope::new(Arc::clone(&plan), user, 50, 1);
+    let mut scope = Scope::new(Arc::clone(&plan), user, 50, 1);
+    let setup: Vec<&Request> = plan
+        .setup
+        .iter()
+        .filter(|setup| !scope.skips(setup))
+        .map(|setup| &setup.request)
+        .collect();
+    if !setup.is_empty() {
+        // What the setup's answer would bring.
+        scope.prepare(BTreeMap::from([(
+            "conversation_id".to_owned(),
+            serde_json::json!("c-new"),
+        )]));
+    }
     let mut out = String::new();
-    for request in &plan.requests {
+    for request in setup.into_iter().chain(&plan.requests) {
         let rendered = request.render(&scope).unwrap();
         writeln!(out, "{} {}", rendered.method, rendered.path_and_query).unwrap();
         for (name, value) in &rendered.headers {
@@ -51,6 +65,8 @@ fn without_inputs_no_token_is_sent() {
     let inputs = Inputs::default();
     insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("share-access", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("auth", &inputs).unwrap(), 7));
 }
 
 #[test]
@@ -61,9 +77,15 @@ fn a_real_service_takes_its_values_from_the_environment() {
         ("PROJECT_ID", "p/9"),
         ("WORKSPACE_ID", "00000000000000ff"),
         ("REPO_NAME", "a/b c"),
+        ("RECIPIENT_EMAIL", "guest@example.com"),
+        ("USER_EMAIL", "someone@example.com"),
+        ("SSO_PROVIDER", "azure"),
+        ("ID_TOKEN", "eyJ"),
     ]);
     insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("share-access", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("auth", &inputs).unwrap(), 7));
 }
 
 #[test]

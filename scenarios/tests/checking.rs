@@ -175,12 +175,34 @@ fn the_shipped_scenarios_check_every_field() {
         ),
         ("tunnel", 1, json!({"workspace_id": "a1", "online": false})),
         ("tunnel", 2, json!({"branches": ["main"]})),
+        ("share-access", 2, json!({"message": "ok"})),
+        (
+            "auth",
+            0,
+            json!({"uid": "u-1", "exists": true, "needs_github_linking": false}),
+        ),
+        (
+            "auth",
+            1,
+            json!({"status": "success", "user_id": "u-1", "email": "a@b.test", "message": "ok"}),
+        ),
+        (
+            "auth",
+            2,
+            json!({"providers": [{"provider_type": "sso_google"}], "primary_provider": null}),
+        ),
     ];
-    for (name, index, answer) in answers {
+    let shared = json!({"message": "ok", "sharedID": "c-1"});
+    let answers = answers.map(|(name, index, answer)| (name, index, 200, answer));
+    for (name, index, status, answer) in
+        answers
+            .into_iter()
+            .chain([("share-access", 0, 201, shared)])
+    {
         let plan = catalogue::open(name, &Inputs::default()).unwrap();
         let expect = &plan.requests[index].expect;
         let check =
-            |answer: &serde_json::Value| expect.check(200, JSON, answer.to_string().as_bytes());
+            |answer: &serde_json::Value| expect.check(status, JSON, answer.to_string().as_bytes());
         assert_eq!(check(&answer), Ok(()), "{name} {index}");
         for field in answer.as_object().unwrap().keys() {
             let mut less = answer.clone();

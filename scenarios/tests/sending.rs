@@ -243,6 +243,26 @@ fn columns_of_one_file_stay_on_one_row() {
 }
 
 #[test]
+fn a_secret_from_the_environment_may_have_a_default_that_anybody_can_guess() {
+    let text = "name = 'a'\n[vars]\nt = { env = 'T', default = 'dev-${user}', secret = true }\n[[request]]\nname = 'r'\nmethod = 'GET'\npath = '/${t}'\n";
+    let sent = |environment: BTreeMap<String, String>| {
+        let inputs = Inputs {
+            overrides: BTreeMap::new(),
+            environment,
+        };
+        let plan = Arc::new(Plan::parse(text, Path::new("a.toml"), &inputs).unwrap());
+        let path = render(&plan, 3).path_and_query;
+        (plan.redact(&path).into_owned(), path)
+    };
+    let both = |redacted: &str, path: &str| (redacted.to_owned(), path.to_owned());
+    assert_eq!(sent(BTreeMap::new()), both("/dev-3", "/dev-3"));
+    assert_eq!(
+        sent(BTreeMap::from([("T".into(), "hush".into())])),
+        both("/[secret]", "/hush")
+    );
+}
+
+#[test]
 fn secrets_are_in_no_debug_text_and_redacted_elsewhere() {
     let text = "name = 'a'\n[vars]\nt = { env = 'T', secret = true }\nf = { file = 'feeders/rows.csv', column = 'text', secret = true }\n[[request]]\nname = 'r'\nmethod = 'GET'\npath = '/${f}'\nheaders = { authorization = 'Bearer ${t}' }\nextract = { session = { json = '/s', secret = true } }\n";
     let inputs = Inputs {

@@ -106,7 +106,7 @@ fn json_is_one_valid_document_also_for_mistakes() {
         .iter()
         .filter_map(|scenario| scenario["name"].as_str())
         .collect();
-    assert_eq!(names, ["tunnel", "usage-check"]);
+    assert_eq!(names, ["auth", "share-access", "tunnel", "usage-check"]);
 
     let unknown = call(folder.path(), ["--json", "scenarios", "show", "tunnle"]);
     unknown.assert_code(2);

@@ -45,6 +45,10 @@ fn wrong_options_are_status_2_and_name_the_fix() {
         &["cannot be used with"],
     );
     wrong(&["--workers", "0"], &["1..=256"]);
+    wrong(
+        &["--notify-url", "https://127.0.0.1/hook"],
+        &["not the address of a hook", "it looks like"],
+    );
     assert_ended(&run(&[]), 2, &["--port", "--database-url", "--redis-url"]);
     assert_ended(&run(&["seed"]), 2, &["--database-url"]);
     assert_ended(&run(&["migrate"]), 2, &["--database-url"]);
@@ -141,7 +145,16 @@ fn help_says_which_steps_are_built() {
     let help = String::from_utf8(run(&["--help"]).stdout).expect("text");
     // Lines are wrapped to the terminal's width.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in ["2a", "change nothing yet", "Examples:", "seed", "migrate"] {
+    for words in [
+        "2a",
+        "2c",
+        "2d",
+        "change nothing yet",
+        "--notify-url",
+        "Examples:",
+        "seed",
+        "migrate",
+    ] {
         assert!(help.contains(words), "no {words:?} in:\n{help}");
     }
 }

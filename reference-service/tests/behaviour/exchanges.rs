@@ -8,7 +8,7 @@ use super::service::Service;
 /// One request.
 pub(crate) struct Exchange {
     pub(crate) method: Method,
-    /// `{new}` is the conversation that was created last.
+    /// `{new}` is the conversation that was created last; in the body, too.
     pub(crate) path: &'static str,
     /// The whole header.
     pub(crate) authorization: Option<&'static str>,
@@ -29,6 +29,15 @@ impl Exchange {
     pub(crate) const fn json(path: &'static str, body: &'static str) -> Self {
         Self {
             method: Method::POST,
+            path,
+            authorization: None,
+            body: Some(("application/json", body)),
+        }
+    }
+
+    pub(crate) const fn delete(path: &'static str, body: &'static str) -> Self {
+        Self {
+            method: Method::DELETE,
             path,
             authorization: None,
             body: Some(("application/json", body)),
@@ -75,7 +84,9 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
             request = request.header("authorization", authorization);
         }
         if let Some((content_type, body)) = exchange.body {
-            request = request.header("content-type", content_type).body(body);
+            request = request
+                .header("content-type", content_type)
+                .body(body.replace("{new}", &new));
         }
         let response = request.send().await.expect(exchange.path);
         let status = response.status().as_u16();
@@ -95,6 +106,8 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         if let Some(id) = conversation_id(&body) {
             assert_eq!(id.get_version_num(), 7, "{body}");
             new = id.to_string();
+        }
+        if !new.is_empty() {
             body = body.replace(&new, "{new}");
         }
         let user = exchange
@@ -129,12 +142,19 @@ fn same_form(body: &str) -> String {
     let values: Result<Vec<Value>, _> = Deserializer::from_str(body).into_iter().collect();
     values.map_or_else(
         |_no_json| body.to_owned(),
-        |values| values.into_iter().map(without_parsers_words).collect(),
+        |values| values.into_iter().map(comparable).collect(),
     )
 }
 
-/// Where and why a text isn't JSON is said by each parser in its own words.
-fn without_parsers_words(mut body: Value) -> String {
+/// Without what is said by each parser in its own words, and what differs from one run to the next.
+fn comparable(mut body: Value) -> String {
+    replace_parsers_words(&mut body);
+    replace_chance(&mut body);
+    body.to_string()
+}
+
+/// Where and why a text isn't JSON.
+fn replace_parsers_words(body: &mut Value) {
     let errors = body.get_mut("detail").and_then(Value::as_array_mut);
     for error in errors.into_iter().flatten() {
         if error["type"] == "json_invalid" {
@@ -144,5 +164,25 @@ fn without_parsers_words(mut body: Value) -> String {
             error["ctx"]["error"] = "{reason}".into();
         }
     }
-    body.to_string()
+}
+
+/// Random tokens and times.
+fn replace_chance(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(replace_chance),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let by_chance = matches!(
+                    name.as_str(),
+                    "linking_token" | "linked_at" | "last_used_at"
+                );
+                if by_chance && value.is_string() {
+                    *value = format!("{{{name}}}").into();
+                } else {
+                    replace_chance(value);
+                }
+            }
+        }
+        _ => (),
+    }
 }

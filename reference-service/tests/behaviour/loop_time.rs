@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::service::{Service, fresh_database, shared_testbed};
 
 const REQUESTS: u64 = 40;
-const ENDPOINTS: [(&str, &str); 4] = [
+const ENDPOINTS: [(&str, &str); 6] = [
     (
         "GET /api/v1/usage/usage",
         "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01",
@@ -22,6 +22,11 @@ const ENDPOINTS: [(&str, &str); 4] = [
         "GET /api/v1/github/get-branch-list",
         "/api/v1/github/get-branch-list?repo_name=octo/hello",
     ),
+    (
+        "GET /api/v1/conversations/{id}/shared-emails",
+        "/api/v1/conversations/c-0-1/shared-emails",
+    ),
+    ("GET /api/v1/providers/me", "/api/v1/providers/me"),
 ];
 
 /// Nanoseconds asleep and blocks of 200 µs or more, by endpoint, after some requests.
@@ -75,7 +80,7 @@ async fn only_blocking_stores_block_the_loop() {
             "{name}: the blocking store was never seen asleep"
         );
     }
-    for (name, _, long_blocks) in blocked("0,1,2a,3").await {
+    for (name, _, long_blocks) in blocked("0,1,2a,2c,2d,3").await {
         assert_eq!(
             long_blocks, 0,
             "{name}: the async store blocked for 200 µs or more"
@@ -86,9 +91,9 @@ async fn only_blocking_stores_block_the_loop() {
 #[tokio::test]
 async fn a_step_moves_its_own_stores_only() {
     let blocked = blocked("0,1,2a").await;
-    let (usage, others) = blocked.split_first().expect("four endpoints");
+    let (usage, others) = blocked.split_first().expect("several endpoints");
     assert_eq!(usage.2, 0, "{usage:?}: step 2a has landed");
     for (name, slept_ns, _) in others {
-        assert!(*slept_ns > 0, "{name}: step 3 has not landed");
+        assert!(*slept_ns > 0, "{name}: its step has not landed");
     }
 }

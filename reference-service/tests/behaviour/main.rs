@@ -6,6 +6,8 @@
     reason = "the tests wait for servers and processes on threads of their own, where no loop runs"
 )]
 
+mod account_exchanges;
+mod accounts;
 mod command_line;
 mod exchanges;
 mod loop_time;
@@ -15,10 +17,20 @@ mod round_trips;
 mod same_answers;
 mod service;
 mod shutdown;
+mod sql_wire;
+mod statement_counts;
 mod written_rows;
 
-/// No step, the first, the next, all that are built.
-const STATES: [&str; 4] = ["0", "0,1", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3"];
+/// No step, then each that moves stores with those before it.
+const STATES: [&str; 7] = [
+    "0",
+    "0,1",
+    "0,1,2a",
+    "0,1,2a,2b,2c",
+    "0,1,2a,2b,2c,2d",
+    "0,1,2a,2b,2c,2d,2e,3",
+    "0,1,2a,2b,2c,2d,2e,3,4",
+];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 

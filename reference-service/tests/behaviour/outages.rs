@@ -8,6 +8,8 @@ use super::service::{Service, fresh_database, reset_database, shared_testbed};
 use super::services;
 
 const USAGE: &str = "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01";
+const EMAILS: &str = "/api/v1/conversations/c-0-1/shared-emails";
+const PROVIDERS: &str = "/api/v1/providers/me";
 const TUNNEL: &str = "/api/v1/tunnel/workspace/00000000000000a1";
 const BRANCHES: &str = "/api/v1/github/get-branch-list?repo_name=octo/hello";
 
@@ -32,6 +34,13 @@ async fn a_lost_database_is_503_and_a_new_one_is_found() {
         let gone = status_and_body(&service, USAGE).await;
         let expected = r#"{"detail":"PostgreSQL can't be reached; try again"}"#.to_owned();
         assert_eq!(gone, (503, expected), "steps {steps}");
+        for path in [EMAILS, PROVIDERS] {
+            assert_eq!(
+                status_and_body(&service, path).await,
+                gone,
+                "steps {steps} {path}"
+            );
+        }
         // Others don't suffer.
         assert_eq!(status_and_body(&service, TUNNEL).await.0, 200);
         assert_eq!(status_and_body(&service, "/health").await.0, 200);

@@ -2,14 +2,14 @@
 
 use sqlx::{Connection, PgConnection};
 
-use super::STATES;
 use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::services;
 
 #[tokio::test]
 async fn a_conversation_and_its_messages_are_stored_alike() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in STATES {
+    for steps in services() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let _worker = start_worker(&database_url, &redis.url, &[]);

@@ -163,7 +163,9 @@ impl Resolver<'_, '_> {
             return Ok(Some(Var::Value(Value { value, secret })));
         }
         match default {
-            Some(Json::String(text)) => self.default_text(text, secret).map(Some),
+            // Beside an environment variable only what that brings is secret: a default that is
+            // made of built-in variables is for development, and anybody can guess it.
+            Some(Json::String(text)) => self.default_text(text, secret, env.is_some()).map(Some),
             Some(value) => Ok(Some(Var::Value(Value {
                 value: value.clone(),
                 secret,
@@ -193,7 +195,12 @@ impl Resolver<'_, '_> {
         })
     }
 
-    fn default_text(&self, text: &str, secret: bool) -> Result<Var, ScenarioError> {
+    fn default_text(
+        &self,
+        text: &str,
+        secret: bool,
+        has_environment: bool,
+    ) -> Result<Var, ScenarioError> {
         let template = values::template(self.document, &self.place, text)?;
         if let Some(literal) = template.as_literal() {
             return Ok(Var::Value(Value {
@@ -212,7 +219,7 @@ impl Resolver<'_, '_> {
                 "use only `${user}` and `${iteration}` in values; put the others where this one is used",
             ));
         }
-        if secret {
+        if secret && !has_environment {
             return Err(self.document.error(
                 &self.place,
                 format!("the secret `{}` is made of built-in variables", self.name),

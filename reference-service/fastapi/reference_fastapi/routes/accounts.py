@@ -165,7 +165,11 @@ def _sign_in(body: SsoLoginRequest, client: Client) -> sign_in.SignIn:
     # From here on the token's address counts, whatever the body's.
     identity = verify(body.sso_provider, body.id_token)
     if identity is None:
-        raise HTTPException(status.HTTP_401_UNAUTHORIZED, "Invalid or expired SSO token")
+        raise HTTPException(
+            status.HTTP_401_UNAUTHORIZED,
+            "Invalid or expired SSO token",
+            {"WWW-Authenticate": "Bearer"},
+        )
     data = body.provider_data
     name = text_of(data or {}, "name")
     if data is None:
