@@ -154,6 +154,12 @@ impl Body {
         }
     }
 
+    /// The errors of a text that isn't sent as JSON.
+    #[must_use]
+    pub fn not_an_object(text: &str) -> Vec<FieldError> {
+        vec![Wrong::no_object().at(vec![json!("body")], json!(text))]
+    }
+
     /// A required text. After an error the value is empty, and [`Body::finish`] refuses.
     pub fn text(&mut self, field: &str) -> String {
         match self.fields.get(field) {

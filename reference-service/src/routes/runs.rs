@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query as RawQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -15,6 +13,7 @@ use uuid::Uuid;
 
 use super::App;
 use super::conversations::refuse_over_limit;
+use super::json_text::JsonText;
 use super::sessions::refuse_without_access;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -122,15 +121,13 @@ pub(super) async fn regenerate(
     caller: Caller,
     Path(conversation_id): Path<String>,
     RawQuery(query): RawQuery<HashMap<String, String>>,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let (query, ()) = validation::both(RunQuery::read(query), check_nodes(&body))?;
+    let (query, ()) = validation::both(RunQuery::read(query), body.object().and_then(check_nodes))?;
     start(&app, caller, conversation_id, query, Asked::TheLastAgain).await
 }
 
-fn check_nodes(body: &[u8]) -> Result<(), Vec<FieldError>> {
-    let mut body = Body::parse(body)?;
+fn check_nodes(mut body: Body) -> Result<(), Vec<FieldError>> {
     body.optional_nodes("node_ids");
     body.finish()
 }

@@ -49,6 +49,8 @@ fn conversations() -> Vec<Exchange> {
         Exchange::json(CONVERSATIONS, CREATE).sent_by(PRO),
         Exchange::json(CONVERSATIONS, ""),
         Exchange::json(CONVERSATIONS, "{"),
+        // Not sent as JSON.
+        Exchange::form(CONVERSATIONS, CREATE),
         Exchange::json(CONVERSATIONS, "[]"),
         Exchange::json("/api/v1/conversations?hidden=maybe", "[]"),
         Exchange::json(

@@ -19,6 +19,7 @@ async fn a_conversation_and_its_messages_are_stored_alike() {
         let created: serde_json::Value = client
             .post(service.url("/api/v1/conversations?hidden=true"))
             .header("authorization", "Bearer token-u-7")
+            .header("content-type", "application/json")
             .body(body)
             .send()
             .await
