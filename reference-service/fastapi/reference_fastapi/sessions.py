@@ -139,16 +139,28 @@ class TaskStatus:
 
 async def task_status(streams: Streams, conversation_id: str) -> TaskStatus | None:
     """Find the latest task that is active, else the latest that is known at all: GET per run."""
-    latest = None
     async with streams.connect() as redis:
-        for run in reversed(await _runs(redis, conversation_id)):
-            status = RunStatus.parse(await redis.get(run.status_key))
-            if status is None:
-                continue
-            if status.is_active:
-                return TaskStatus(run, True, _now_ms() + _ESTIMATE_ACTIVE_MS)
-            latest = latest or run
-    return TaskStatus(latest, False, _now_ms() + _ESTIMATE_DONE_MS) if latest else None
+        latest = await _latest_task(redis, conversation_id)
+    if latest is None:
+        return None
+    run, status = latest
+    estimate_ms = _ESTIMATE_ACTIVE_MS if status.is_active else _ESTIMATE_DONE_MS
+    return TaskStatus(run, status.is_active, _now_ms() + estimate_ms)
+
+
+async def _latest_task(
+    redis: StreamConnection, conversation_id: str
+) -> tuple[Run, RunStatus] | None:
+    """Find the run that `task_status` tells of."""
+    latest = None
+    for run in reversed(await _runs(redis, conversation_id)):
+        status = RunStatus.parse(await redis.get(run.status_key))
+        if status is None:
+            continue
+        if status.is_active:
+            return run, status
+        latest = latest or (run, status)
+    return latest
 
 
 def _now_ms() -> int:
@@ -165,7 +177,7 @@ class Stopped:
 async def stop(
     stores: Stores, uid: str, conversation_id: str, session_id: str | None
 ) -> Stopped | None:
-    """Stop a run, the newest if none is named: `None` if there is none.
+    """Stop a run, the latest active one if none is named: `None` if none is active.
 
     It tells the worker, saves what it has said, tells the readers, and deletes the run's keys. The
     original broadcasts a revocation to its workers before the first pause; ours look for the
@@ -175,10 +187,10 @@ async def stop(
         if session_id:
             run = Run(conversation_id, session_id)
         else:
-            newest = await _newest_run(redis, conversation_id)
-            if newest is None:
+            latest = await _latest_task(redis, conversation_id)
+            if latest is None or not latest[1].is_active:
                 return None
-            run, _ = newest
+            run, _ = latest
         await redis.put(run.cancel_key, "true", CANCEL_TTL_S)
         if await redis.get(run.task_id_key) is not None:
             await redis.pause(_REVOKE_PAUSE_S)

@@ -45,6 +45,17 @@ fn wrong_options_are_status_2_and_name_the_fix() {
         &["cannot be used with"],
     );
     wrong(&["--workers", "0"], &["1..=256"]);
+    wrong(&["--stream-idle-max", "0"], &["0 is not in 1.."]);
+    let wrong_worker = |options: &[&str], words: &[&str]| {
+        let mut arguments = vec!["worker", "--database-url", NOWHERE, "--redis-url", NO_REDIS];
+        arguments.extend(options);
+        assert_ended(&run(&arguments), 2, words);
+    };
+    wrong_worker(&["--rate", "0"], &["must be from 0.001 to 1000"]);
+    wrong_worker(&["--rate", "fast"], &["not a number"]);
+    wrong_worker(&["--jitter", "1.5"], &["must be from 0 to 1"]);
+    wrong_worker(&["--chunks", "0"], &["--chunks"]);
+    assert_ended(&run(&["worker"]), 2, &["--database-url", "--redis-url"]);
     wrong(
         &["--notify-url", "https://127.0.0.1/hook"],
         &["not the address of a hook", "it looks like"],
@@ -87,6 +98,19 @@ fn servers_that_are_not_there_are_named() {
             1,
             &["unstall-reference migrate"],
         );
+    }
+    for (database_url, redis_url, server) in [
+        (NOWHERE, &*redis_url, "PostgreSQL can't be reached"),
+        (&*database_url, NO_REDIS, "Redis can't be reached"),
+    ] {
+        let arguments = [
+            "worker",
+            "--database-url",
+            database_url,
+            "--redis-url",
+            redis_url,
+        ];
+        assert_ended(&run(&arguments), 1, &[server, "check that it runs"]);
     }
     assert_ended(
         &run(&["migrate", "--database-url", NOWHERE]),
@@ -149,6 +173,7 @@ fn help_says_which_steps_are_built() {
         "2a",
         "2c",
         "2d",
+        "worker",
         "change nothing yet",
         "--notify-url",
         "Examples:",

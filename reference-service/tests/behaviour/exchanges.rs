@@ -26,6 +26,15 @@ impl Exchange {
         }
     }
 
+    pub(crate) const fn post(path: &'static str) -> Self {
+        Self {
+            method: Method::POST,
+            path,
+            authorization: None,
+            body: None,
+        }
+    }
+
     pub(crate) const fn json(path: &'static str, body: &'static str) -> Self {
         Self {
             method: Method::POST,
@@ -174,9 +183,16 @@ fn replace_chance(value: &mut Value) {
             for (name, value) in fields {
                 let by_chance = matches!(
                     name.as_str(),
-                    "linking_token" | "linked_at" | "last_used_at"
+                    "linking_token"
+                        | "linked_at"
+                        | "last_used_at"
+                        | "message_id"
+                        | "cursor"
+                        | "startedAt"
+                        | "lastActivity"
+                        | "estimatedCompletion"
                 );
-                if by_chance && value.is_string() {
+                if by_chance && !value.is_null() {
                     *value = format!("{{{name}}}").into();
                 } else {
                     replace_chance(value);

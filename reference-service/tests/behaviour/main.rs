@@ -9,11 +9,16 @@
 mod account_exchanges;
 mod accounts;
 mod command_line;
+mod example_streams;
 mod exchanges;
+mod leaks;
 mod loop_time;
 mod outages;
 mod python_service;
 mod round_trips;
+mod run_commands;
+mod run_exchanges;
+mod runs;
 mod same_answers;
 mod service;
 mod shutdown;

@@ -10,7 +10,7 @@ use super::service::{Service, fresh_database, seeded_testbed};
 const REQUESTS: u64 = 10;
 
 /// Sends an inline command and gives the answer, a bulk string or a status line.
-fn ask(redis: SocketAddr, command: &str) -> String {
+pub(crate) fn ask(redis: SocketAddr, command: &str) -> String {
     let mut stream = TcpStream::connect(redis).expect("connects");
     write!(stream, "{command}\r\n").expect("sends");
     let mut reader = BufReader::new(stream);
@@ -25,7 +25,7 @@ fn ask(redis: SocketAddr, command: &str) -> String {
 }
 
 /// Calls by command, and connections accepted, since the last `CONFIG RESETSTAT`.
-fn counted(redis: SocketAddr) -> (BTreeMap<String, u64>, u64) {
+pub(crate) fn counted(redis: SocketAddr) -> (BTreeMap<String, u64>, u64) {
     let value_of = |line: &str, from: &str, to: char| -> u64 {
         let (_, value) = line.split_once(from).expect("a known form");
         value

@@ -15,6 +15,8 @@ fn exchanges() -> Vec<Exchange> {
         health_and_identity(),
         conversations(),
         messages(),
+        super::run_exchanges::runs(),
+        super::run_exchanges::access(),
         super::account_exchanges::sharing(),
         super::account_exchanges::signing_up(),
         super::account_exchanges::signing_in(),
@@ -182,7 +184,7 @@ async fn every_state_answers_the_same() {
     for state in services() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
-        let _worker = start_worker(&database_url, &redis.url, &[]);
+        let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
         let service = Service::start(state, &database_url, &redis.url);
         let answers = transcript(&service, &exchanges()).await;
         let Some(first) = &first else {

@@ -62,6 +62,11 @@ impl OwnRedis {
         redis
     }
 
+    /// The database's number.
+    pub(crate) fn number(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
     /// As seeded.
     pub(crate) fn reset(&self) {
         self.ask::<()>(&["FLUSHDB"]);

@@ -12,7 +12,7 @@ fn requests_in_flight_are_answered_after_term() {
     for steps in ["0", "0,1,2a,3"] {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
-        let _worker = start_worker(&database_url, &redis.url, &[]);
+        let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
         let mut service = Service::start(steps, &database_url, &redis.url);
         let body = "content=hello";
         let mut connection = TcpStream::connect(service.address).expect("connects");

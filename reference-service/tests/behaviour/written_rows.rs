@@ -12,7 +12,7 @@ async fn a_conversation_and_its_messages_are_stored_alike() {
     for steps in services() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
-        let _worker = start_worker(&database_url, &redis.url, &[]);
+        let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
         let service = Service::start(steps, &database_url, &redis.url);
         let client = reqwest::Client::new();
         let body = r#"{"user_id":"someone-else","title":"A 'title' $1","status":"active","project_ids":["p-2","p-1"],"agent_ids":["a-1","a,\"2\""]}"#;

@@ -1,0 +1,257 @@
+//! Clients that go, workers that die, a Redis that restarts: no thread, task or key stays.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::runs::say;
+use super::service::{
+    OwnRedis, Service, fresh_database, seeded_testbed, shared_testbed, start_worker,
+};
+
+const STATES: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STREAMS: usize = 10;
+const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
+
+/// What a service holds.
+struct Holdings<'a> {
+    service: &'a Service,
+    /// One connection for all looks, so that it counts the same each time.
+    client: reqwest::Client,
+    /// Threads, tasks.
+    at_rest: (usize, u64),
+}
+
+impl<'a> Holdings<'a> {
+    /// Looks after a first run's pool threads have gone.
+    async fn of(service: &'a Service) -> Self {
+        let client = reqwest::Client::new();
+        let mut holdings = Self {
+            service,
+            client,
+            at_rest: (0, 0),
+        };
+        holdings.now().await;
+        // Longer than the pool keeps an idle thread.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        holdings.at_rest = holdings.now().await;
+        holdings
+    }
+
+    fn threads(&self) -> usize {
+        let tasks = format!("/proc/{}/task", self.service.program.process_id());
+        std::fs::read_dir(tasks).expect("it runs").count()
+    }
+
+    async fn now(&self) -> (usize, u64) {
+        let url = self.service.url("/__unstall/snapshot");
+        let answer = self.client.get(url).send().await.expect("an answer");
+        let snapshot: Value = answer.json().await.expect("JSON");
+        let tasks = &snapshot["runtime_metrics"]["alive_tasks"];
+        (self.threads(), tasks.as_u64().expect("a number"))
+    }
+
+    /// Fails if it isn't at rest again within a time that only a leak needs.
+    async fn are_returned(&self, steps: &str) {
+        let mut now = self.now().await;
+        for _ in 0..600 {
+            if now.0 <= self.at_rest.0 && now.1 <= self.at_rest.1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            now = self.now().await;
+        }
+        panic!(
+            "steps {steps}: {now:?} (threads, tasks) are held, {:?} at rest",
+            self.at_rest
+        );
+    }
+}
+
+/// No key of a run lives for ever.
+fn assert_keys_expire(redis: &OwnRedis) {
+    let keys: Vec<String> = redis.ask(&["KEYS", "*c-0-1*"]);
+    for key in keys {
+        let ttl_s: i64 = redis.ask(&["TTL", &key]);
+        assert!(ttl_s > 0, "{key}: {ttl_s}");
+    }
+}
+
+pub(crate) fn end_run(redis: &OwnRedis, session: usize) {
+    let stream = format!("chat:stream:c-0-1:s{session}");
+    let end = ["*", "type", "end", "status", "completed"];
+    redis.ask::<String>(&[&["XADD", &*stream][..], &end].concat());
+}
+
+/// Starts a run that no worker takes; its stream has said that it is queued.
+pub(crate) async fn open_stream(service: &Service, session: usize) -> reqwest::Response {
+    let path = format!("{MESSAGE}?session_id=s{session}");
+    let mut stream = say(service, &path, "x").await;
+    stream.chunk().await.expect("it begins").expect("queued");
+    stream
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_holds_its_thread_until_the_run_ends() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in STATES {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let holdings = Holdings::of(&service).await;
+        for session in 0..STREAMS {
+            drop(open_stream(&service, session).await);
+        }
+        assert!(
+            holdings.threads() >= holdings.at_rest.0 + STREAMS,
+            "steps {steps}: the fault of the pool is not there"
+        );
+        assert_keys_expire(&redis);
+        (0..STREAMS).for_each(|session| end_run(&redis, session));
+        holdings.are_returned(steps).await;
+    }
+}
+
+/// Creates a conversation; gives the status.
+pub(crate) async fn create(url: String) -> u16 {
+    let body =
+        r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1"],"agent_ids":[]}"#;
+    let request = reqwest::Client::new()
+        .post(url)
+        .header("content-type", "application/json");
+    let created = request.body(body).send().await;
+    created.expect("an answer").status().as_u16()
+}
+
+#[tokio::test]
+async fn forty_streams_keep_sessions_waiting_until_one_ends() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in STATES {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let holdings = Holdings::of(&service).await;
+        let mut streams = Vec::new();
+        for session in 0..40 {
+            streams.push(open_stream(&service, session).await);
+        }
+        let create = tokio::spawn(create(service.url("/api/v1/conversations")));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!create.is_finished(), "steps {steps}: a session was free");
+        // Routes without a session don't wait.
+        let health = reqwest::get(service.url("/health"))
+            .await
+            .expect("an answer");
+        assert_eq!(health.status(), 200);
+        end_run(&redis, 7);
+        assert_eq!(create.await.expect("asked"), 200);
+        (0..40).for_each(|session| end_run(&redis, session));
+        for stream in streams {
+            stream.text().await.expect("it ends");
+        }
+        holdings.are_returned(steps).await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_workers_runs_end_by_their_silence() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in STATES {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let mut options = vec!["--steps", steps, "--stream-idle-max", "1"];
+        options.extend(["--database-url", &database_url, "--redis-url", &redis.url]);
+        let service = Service::start_with(&options);
+        let holdings = Holdings::of(&service).await;
+        let endless = ["--chunks", "60000", "--rate", "20"];
+        let worker = start_worker(&database_url, &redis.url, &endless);
+        let mut streams = Vec::new();
+        for session in 0..STREAMS {
+            let mut stream = open_stream(&service, session).await;
+            stream.chunk().await.expect("it goes on").expect("a piece");
+            streams.push(stream);
+        }
+        worker.signal(Signal::SIGKILL);
+        for stream in streams {
+            stream.text().await.expect("it ends, plainly");
+        }
+        holdings.are_returned(steps).await;
+        assert_keys_expire(&redis);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_to_end_says_so_to_its_readers() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    let (_, database_url) = fresh_database(testbed);
+    // Its readers would wait for two minutes if they were told nothing.
+    let service = Service::start("0,1", &database_url, &redis.url);
+    let endless = ["--chunks", "60000", "--rate", "20"];
+    let mut worker = start_worker(&database_url, &redis.url, &endless);
+    let mut streams = Vec::new();
+    for session in 0..STREAMS {
+        let mut stream = open_stream(&service, session).await;
+        stream.chunk().await.expect("it goes on").expect("a piece");
+        streams.push(stream);
+    }
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.wait().success());
+    for session in 0..STREAMS {
+        let status: String = redis.ask(&["GET", &format!("task:status:c-0-1:s{session}")]);
+        assert_eq!(status, "error");
+    }
+    for stream in streams {
+        stream.text().await.expect("it ends");
+    }
+}
+
+#[tokio::test]
+async fn a_restarted_redis_ends_runs_and_serves_the_next() {
+    let mut testbed = seeded_testbed();
+    for steps in STATES {
+        let (_, database_url) = fresh_database(&testbed);
+        let service = Service::start(steps, &database_url, &testbed.redis_url());
+        let pace = ["--chunks", "60", "--rate", "20"];
+        let _worker = start_worker(&database_url, &testbed.redis_url(), &pace);
+        let holdings = Holdings::of(&service).await;
+        let mut streams = Vec::new();
+        for session in 0..STREAMS {
+            streams.push(open_stream(&service, session).await);
+        }
+        testbed.restart_redis().expect("it comes up");
+        for stream in streams {
+            stream.text().await.expect("it ends, plainly");
+        }
+        holdings.are_returned(steps).await;
+        // Service and worker both find the new one.
+        let redis = OwnRedis::at(testbed.redis_url());
+        let answer: Value = at_once(&service).await;
+        let message = answer["message"].as_str().expect("a text");
+        assert!(message.starts_with("You asked: x and "), "{message}");
+        assert_keys_expire(&redis);
+    }
+}
+
+/// Asks until the service has its connections back.
+async fn at_once(service: &Service) -> Value {
+    for _ in 0..100 {
+        let answer = reqwest::Client::new()
+            .post(service.url(&format!("{MESSAGE}?stream=false")))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body("content=x")
+            .send()
+            .await
+            .expect("an answer");
+        match answer.status().as_u16() {
+            200 => return answer.json().await.expect("JSON"),
+            503 => tokio::time::sleep(Duration::from_millis(100)).await,
+            other => panic!("{other}: {}", answer.text().await.expect("a body")),
+        }
+    }
+    panic!("Redis is not found again");
+}
