@@ -1,10 +1,15 @@
 //! What the monitor sees: blocking stores hold the loop asleep, async ones don't.
 
+use std::time::Duration;
+
 use serde_json::Value;
+use unstall_testbed::DelayProxy;
 
 use super::service::{Service, fresh_database, shared_testbed};
 
 const REQUESTS: u64 = 40;
+/// Long enough that no answer is there before it is waited for, however busy the machine is.
+const ROUND_TRIP: Duration = Duration::from_millis(2);
 const ENDPOINTS: [(&str, &str); 6] = [
     (
         "GET /api/v1/usage/usage",
@@ -32,8 +37,14 @@ const ENDPOINTS: [(&str, &str); 6] = [
 /// Nanoseconds asleep and blocks of 200 µs or more, by endpoint, after some requests.
 async fn blocked(steps: &str) -> Vec<(&'static str, u64, u64)> {
     let testbed = shared_testbed();
-    let (_, database_url) = fresh_database(testbed);
-    let redis_url = testbed.redis_url();
+    let (name, _) = fresh_database(testbed);
+    let far = |server| DelayProxy::start(server, ROUND_TRIP).expect("a proxy");
+    let (postgres, redis) = (
+        far(testbed.postgres_address()),
+        far(testbed.redis_address()),
+    );
+    let database_url = testbed.database_url_through(postgres.addr(), &name);
+    let redis_url = testbed.redis_url_through(redis.addr());
     let service = Service::start_with(&[
         "--steps",
         steps,
