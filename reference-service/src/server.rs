@@ -46,7 +46,7 @@ pub struct Options {
 /// Why the service doesn't run.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// No runtime.
+    /// No runtime, or no thread beside it.
     #[error("can't start the runtime: {0}")]
     Runtime(#[source] io::Error),
     /// The address is in use, or not this machine's.
@@ -113,7 +113,7 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     let stores = variants::open(&options.steps, &options.addresses).await?;
     let run_streams = RunStreams {
         reader: Arc::clone(&stores.reader),
-        slots: ThreadSlots::default(),
+        slots: ThreadSlots::start().map_err(ServeError::Runtime)?,
         idle_max: options.stream_idle_max,
     };
     let app = App {

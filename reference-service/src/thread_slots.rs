@@ -2,41 +2,64 @@
 //!
 //! The original's server runs whatever is synchronous on at most 40 threads: the generator
 //! behind a streamed answer, and the opening of a database session. So idle streams keep
-//! everybody waiting who needs a session. Here a slot is a permit, and its thread comes from
-//! the runtime's pool.
+//! everybody waiting who needs a session. Here a slot is a permit. A stream's thread comes from
+//! the runtime's pool; sessions take turns on one thread of their own, since each needs it for
+//! microseconds, and with more of them the number of threads would be a matter of luck.
 
+use std::io;
 use std::sync::Arc;
+use std::thread;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Threads of the original's server.
 pub const THREADS_MAX: usize = 40;
 
 /// The pool. Who waits for a slot gets one in order.
 #[derive(Debug, Clone)]
-pub struct ThreadSlots(Arc<Semaphore>);
-
-impl Default for ThreadSlots {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(THREADS_MAX)))
-    }
+pub struct ThreadSlots {
+    slots: Arc<Semaphore>,
+    sessions: mpsc::UnboundedSender<oneshot::Sender<()>>,
 }
 
 impl ThreadSlots {
+    /// Starts the sessions' thread; it ends with the last clone of what is given.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start() -> io::Result<Self> {
+        let (sessions, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+        thread::Builder::new()
+            .name("sessions".to_owned())
+            .spawn(move || {
+                while let Some(opened) = asked.blocking_recv() {
+                    // Who asked may be gone.
+                    let _gone = opened.send(());
+                }
+            })?;
+        Ok(Self {
+            slots: Arc::new(Semaphore::new(THREADS_MAX)),
+            sessions,
+        })
+    }
+
     /// Waits for a slot. It is free again when what is given is dropped.
     pub async fn take(&self) -> OwnedSemaphorePermit {
-        let slots = Arc::clone(&self.0);
+        let slots = Arc::clone(&self.slots);
         slots
             .acquire_owned()
             .await
             .expect("nobody closes the semaphore")
     }
 
-    /// What opening a database session takes: a slot, a way to its thread and back.
+    /// What opening a database session takes: a slot, and a way to a thread and back.
     pub async fn open_session(&self) {
         let slot = self.take().await;
-        // It can only fail as the runtime ends, and this request with it.
-        drop(tokio::task::spawn_blocking(move || drop(slot)).await);
+        let (opened, session) = oneshot::channel();
+        let asked = self.sessions.send(opened);
+        asked.expect("the thread lives as long as somebody can ask it");
+        session.await.expect("it answers whoever asks");
+        drop(slot);
     }
 }
 
@@ -46,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn forty_streams_keep_a_session_waiting() {
-        let slots = ThreadSlots::default();
+        let slots = ThreadSlots::start().expect("a thread");
         let mut streams = Vec::new();
         for _ in 0..THREADS_MAX {
             streams.push(slots.take().await);
@@ -59,6 +82,6 @@ mod tests {
         assert!(waits.await);
         streams.pop();
         session.await;
-        assert_eq!(slots.0.available_permits(), 1);
+        assert_eq!(slots.slots.available_permits(), 1);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::EXAMPLES;
 use super::leaks::{create, end_run, open_stream};
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed};
 
 /// Worker threads of the server.
 const THREADS: usize = 40;
@@ -42,7 +43,7 @@ async fn assert_no_readers(redis: &OwnRedis, version: &str) {
     let reads = |client: &&str| client.contains("cmd=xread") || client.contains("cmd=exists");
     let here = format!(" db={} ", redis.number());
     for _ in 0..600 {
-        let clients: String = redis.ask(&["CLIENT", "LIST"]);
+        let clients = redis.ask(&["CLIENT", "LIST"]).text();
         let mut readers = clients.lines().filter(|client| client.contains(&here));
         if !readers.any(|client| reads(&client)) {
             return;

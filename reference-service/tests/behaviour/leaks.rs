@@ -5,10 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use super::own_redis::OwnRedis;
 use super::runs::say;
-use super::service::{
-    OwnRedis, Service, fresh_database, seeded_testbed, shared_testbed, start_worker,
-};
+use super::service::{Service, fresh_database, seeded_testbed, shared_testbed, start_worker};
 
 const STATES: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
 const STREAMS: usize = 10;
@@ -71,9 +70,8 @@ impl<'a> Holdings<'a> {
 
 /// No key of a run lives for ever.
 fn assert_keys_expire(redis: &OwnRedis) {
-    let keys: Vec<String> = redis.ask(&["KEYS", "*c-0-1*"]);
-    for key in keys {
-        let ttl_s: i64 = redis.ask(&["TTL", &key]);
+    for key in redis.ask(&["KEYS", "*c-0-1*"]).texts() {
+        let ttl_s = redis.ask(&["TTL", &key]).number();
         assert!(ttl_s > 0, "{key}: {ttl_s}");
     }
 }
@@ -81,7 +79,7 @@ fn assert_keys_expire(redis: &OwnRedis) {
 pub(crate) fn end_run(redis: &OwnRedis, session: usize) {
     let stream = format!("chat:stream:c-0-1:s{session}");
     let end = ["*", "type", "end", "status", "completed"];
-    redis.ask::<String>(&[&["XADD", &*stream][..], &end].concat());
+    redis.ask(&[&["XADD", &*stream][..], &end].concat());
 }
 
 /// Starts a run that no worker takes; its stream has said that it is queued.
@@ -202,8 +200,8 @@ async fn a_worker_that_is_told_to_end_says_so_to_its_readers() {
     worker.signal(Signal::SIGTERM);
     assert!(worker.wait().success());
     for session in 0..STREAMS {
-        let status: String = redis.ask(&["GET", &format!("task:status:c-0-1:s{session}")]);
-        assert_eq!(status, "error");
+        let status = redis.ask(&["GET", &format!("task:status:c-0-1:s{session}")]);
+        assert_eq!(status.text(), "error");
     }
     for stream in streams {
         stream.text().await.expect("it ends");
@@ -229,7 +227,7 @@ async fn a_restarted_redis_ends_runs_and_serves_the_next() {
         }
         holdings.are_returned(steps).await;
         // Service and worker both find the new one.
-        let redis = OwnRedis::at(testbed.redis_url());
+        let redis = OwnRedis::whole(&testbed);
         let answer: Value = at_once(&service).await;
         let message = answer["message"].as_str().expect("a text");
         assert!(message.starts_with("You asked: x and "), "{message}");

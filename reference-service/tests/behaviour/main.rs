@@ -14,6 +14,7 @@ mod exchanges;
 mod leaks;
 mod loop_time;
 mod outages;
+mod own_redis;
 mod python_service;
 mod round_trips;
 mod run_commands;

@@ -4,7 +4,8 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 
 use super::EXAMPLES;
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
 const STATES: [&str; 5] = [
     "0",
@@ -69,7 +70,7 @@ async fn messages_at_once_get_runs_of_their_own() {
         let service = Service::start(steps, &database_url, &redis.url);
         let message = format!("{CONVERSATION}/message");
         // Runs that wait when the worker comes are answered, and what is no task is passed over.
-        redis.ask::<u64>(&["RPUSH", "agent:runs", "{"]);
+        redis.ask(&["RPUSH", "agent:runs", "{"]);
         let mut answers: Vec<_> = (0..AT_ONCE)
             .map(|n| {
                 let url = service.url(&message);
@@ -82,7 +83,7 @@ async fn messages_at_once_get_runs_of_their_own() {
                 })
             })
             .collect();
-        while redis.ask::<u64>(&["LLEN", "agent:runs"]) < 1 + AT_ONCE as u64 {
+        while redis.ask(&["LLEN", "agent:runs"]).number() < 1 + AT_ONCE as i64 {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
@@ -90,8 +91,7 @@ async fn messages_at_once_get_runs_of_their_own() {
             let expected = ["", "You ", "asked: ", &n.to_string()].map(str::to_owned);
             assert_eq!(messages(&answer.await.expect("asked")), expected, "{steps}");
         }
-        let mut keys: Vec<String> = redis.ask(&["KEYS", "chat:stream:c-0-1:*"]);
-        keys.sort();
+        let keys = redis.ask(&["KEYS", "chat:stream:c-0-1:*"]).texts();
         let mut expected = vec!["chat:stream:c-0-1:conversation:u-0:new".to_owned()];
         expected
             .extend((1..AT_ONCE).map(|n| format!("chat:stream:c-0-1:conversation:u-0:new-{n}")));
@@ -116,12 +116,16 @@ async fn a_cursor_replays_from_its_entry_on() {
         .await;
         let all = messages(&answer.text().await.expect("a stream"));
         assert_eq!(all, ["", "You ", "asked: ", "x ", "and ", "so ", "on "]);
-        let entries: Vec<(String, std::collections::HashMap<String, String>)> =
-            redis.ask(&["XRANGE", "chat:stream:c-0-1:s", "-", "+"]);
+        let entries: Vec<String> = redis
+            .ask(&["XRANGE", "chat:stream:c-0-1:s", "-", "+"])
+            .list()
+            .into_iter()
+            .map(|entry| entry.list().swap_remove(0).text())
+            .collect();
         // queued, start, six chunks, end
         assert_eq!(entries.len(), 9);
         for (n, expected) in [(0, &all[..]), (1, &all[1..]), (4, &all[3..]), (8, &[][..])] {
-            let path = format!("{CONVERSATION}/resume/s?cursor={}", entries[n].0);
+            let path = format!("{CONVERSATION}/resume/s?cursor={}", entries[n]);
             let rest = post(&service, &path).await.text().await.expect("a stream");
             assert_eq!(messages(&rest), expected, "steps {steps}, entry {n}");
         }
@@ -165,7 +169,7 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             assert!(said.starts_with("You asked: x"), "{said}");
 
             // Reservations alone outlive a stop.
-            let keys: Vec<String> = redis.ask(&["KEYS", "*c-0-1*"]);
+            let keys = redis.ask(&["KEYS", "*c-0-1*"]).texts();
             assert_eq!(keys, ["chat:stream:reservation:c-0-1:s"], "steps {steps}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),

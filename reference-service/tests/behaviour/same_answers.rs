@@ -1,7 +1,8 @@
 //! One list of requests, asked at every state: one transcript.
 
 use super::exchanges::{Exchange, transcript};
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 use super::services;
 
 const CREATE: &str = r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1","p-2"],"agent_ids":["a-1"]}"#;

@@ -35,53 +35,6 @@ pub(crate) fn shared_testbed() -> &'static Testbed {
     SHARED.get_or_init(seeded_testbed)
 }
 
-/// A database of the shared Redis that nobody else uses: runs of one test are not for the
-/// workers of another.
-pub(crate) struct OwnRedis {
-    /// With the database's number.
-    pub(crate) url: String,
-    pub(crate) client: redis::Client,
-}
-
-impl OwnRedis {
-    pub(crate) fn new(testbed: &Testbed) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            number < 16,
-            "Redis has sixteen databases unless told otherwise"
-        );
-        Self::at(format!("{}/{number}", testbed.redis_url()))
-    }
-
-    /// Any Redis that is private to a test.
-    pub(crate) fn at(url: String) -> Self {
-        let client = redis::Client::open(url.as_str()).expect("a URL");
-        let redis = Self { url, client };
-        redis.reset();
-        redis
-    }
-
-    /// The database's number.
-    pub(crate) fn number(&self) -> i64 {
-        self.client.get_connection_info().redis_settings().db()
-    }
-
-    /// As seeded.
-    pub(crate) fn reset(&self) {
-        self.ask::<()>(&["FLUSHDB"]);
-        succeed(&["seed", "--redis-url", &self.url]);
-    }
-
-    /// Runs a command.
-    pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut connection = self.client.get_connection().expect("connects");
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        command.query(&mut connection).expect("an answer")
-    }
-}
-
 /// A database nobody else uses, as seeded.
 pub(crate) fn fresh_database(testbed: &Testbed) -> (String, String) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -105,7 +58,7 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-fn succeed(arguments: &[&str]) {
+pub(crate) fn succeed(arguments: &[&str]) {
     let output = run(arguments);
     assert!(
         output.status.success(),

@@ -2,7 +2,8 @@
 
 use sqlx::{Connection, PgConnection};
 
-use super::service::{OwnRedis, Service, fresh_database, shared_testbed, start_worker};
+use super::own_redis::OwnRedis;
+use super::service::{Service, fresh_database, shared_testbed, start_worker};
 use super::services;
 
 #[tokio::test]
