@@ -71,26 +71,33 @@ impl Command {
                         unstall demo --quick --aa      the same version twice: must not fire"
 )]
 pub(crate) struct DemoArguments {
-    /// Two minutes instead of five: fewer pairs and requests; says what it can't see
+    /// A minute instead of ten: two steps, fewer pairs, a short warm-up; says what it can't see
     #[arg(long)]
     pub(crate) quick: bool,
     /// Folder for report.html, the records and the ledger; earlier results there are kept aside
     #[arg(long, value_name = "DIR", default_value = "unstall-demo")]
     pub(crate) out: PathBuf,
-    /// Steps of the shipped migration plan to replay
-    #[arg(
-        long,
-        value_name = "STEPS",
-        value_delimiter = ',',
-        default_value = "2a,3"
-    )]
-    pub(crate) steps: Vec<String>,
+    /// Steps of the shipped migration plan to replay [default: 1,2a,2c,2d,3; with --quick 2a,3]
+    #[arg(long, value_name = "STEPS", value_delimiter = ',')]
+    steps: Option<Vec<String>>,
     /// Measure the version before each step against itself: any regression is a false alarm
     #[arg(long)]
     pub(crate) aa: bool,
     /// Seed of the block order and of random values; another one each time by default
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+}
+
+impl DemoArguments {
+    /// The steps to replay: those asked for, or one for each group of scenarios.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        const ALL: [&str; 5] = ["1", "2a", "2c", "2d", "3"];
+        const QUICK: [&str; 2] = ["2a", "3"];
+        let default = if self.quick { &QUICK[..] } else { &ALL };
+        self.steps
+            .clone()
+            .unwrap_or_else(|| default.iter().map(ToString::to_string).collect())
+    }
 }
 
 /// What to send, for `run` and `ab`.
@@ -133,7 +140,7 @@ pub(crate) struct RunArguments {
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Vec<u32>,
-    /// Requests per endpoint and level [default: 400, and at least 3 per user]
+    /// Requests per endpoint and level [default: the scenario's, or 400 and at least 3 per user]
     #[arg(long, value_name = "N", conflicts_with = "rounds")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) requests: Option<u64>,
@@ -179,10 +186,10 @@ pub(crate) struct AbArguments {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Vec<u32>,
-    /// Requests per endpoint and block
-    #[arg(long, value_name = "N", default_value_t = 400)]
+    /// Requests per endpoint and block [default: the scenario's, or 400]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    pub(crate) requests: u64,
+    pub(crate) requests: Option<u64>,
     /// A command's service is ready when this path answers 2xx
     #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
     pub(crate) ready: String,

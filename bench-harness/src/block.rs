@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use unstall_results::bystander;
 use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
-use unstall_results::record::{Block, BlockValidity, LocalFault, MonitorDelta, ProcessUse};
+use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse};
 use unstall_scenarios::plan::Plan;
 
 use crate::engine::{
@@ -12,9 +13,8 @@ use crate::engine::{
     WarmBlock,
 };
 use crate::machine::CpuTimes;
-use crate::monitor_client::{
-    Difference, Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE, difference,
-};
+use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
+use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
 use crate::process_group::ServiceProcess;
 
 /// Where a block stands in its measurement.
@@ -58,6 +58,9 @@ pub struct MeasuredBlock {
     pub examples: Vec<ErrorExample>,
     /// What a person should know, with what to do about it.
     pub warnings: Vec<String>,
+    /// Why the probe's route is none that can be probed, if it gave no good answer before
+    /// the load.
+    pub probe_refusal: Option<String>,
 }
 
 /// Why a block could not be measured.
@@ -149,7 +152,23 @@ fn assemble(
     measurement: BlockMeasurement,
     surroundings: Surroundings,
 ) -> MeasuredBlock {
-    let (monitor, mut warnings) = monitor_delta(plan, &surroundings);
+    let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
+    let (delta, mut warnings) = monitor_delta(plan, probe_path, &surroundings);
+    let (mut monitor, mut of_probe) =
+        delta.map_or((None, None), |delta| (Some(delta.monitor), delta.probe));
+    if monitor
+        .take_if(|seen| misses_requests(seen, &measurement.endpoints))
+        .is_some()
+    {
+        of_probe = None;
+        warnings.push(SEVERAL_WORKERS.to_owned());
+    }
+    let (probe, probe_refusal) = measurement.probe.clone().map_or((None, None), |probe| {
+        let mut samples = probe.samples;
+        samples.monitor = of_probe;
+        (Some(samples), probe.refusal)
+    });
+    warnings.extend(probe.as_ref().and_then(bystander::doubt));
     if measurement.ended == Ended::ServiceGone {
         warnings.push(format!(
             "the service gave no answer at all for {} s and was given up after {} requests: \
@@ -175,7 +194,7 @@ fn assemble(
         local_faults: measurement.local_faults,
         generator_lag: measurement.generator_lag,
         endpoints: measurement.endpoints,
-        probe: None,
+        probe,
         series: measurement.series,
         monitor,
         process: surroundings.process,
@@ -188,11 +207,19 @@ fn assemble(
         ended: measurement.ended,
         examples: measurement.examples,
         warnings,
+        probe_refusal,
     }
 }
 
-/// The monitor's difference, and what to tell when there is none to be had.
-fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDelta>, Vec<String>) {
+const SEVERAL_WORKERS: &str = "several processes answer behind one port, so the loop monitor's \
+    counters can't be told apart and are left out: run the service with one worker";
+
+/// The monitor's difference, and what to tell about it or when there is none to be had.
+fn monitor_delta(
+    plan: &Plan,
+    probe_path: Option<&str>,
+    surroundings: &Surroundings,
+) -> (Option<Delta>, Vec<String>) {
     let before = match &surroundings.before {
         Ok(Sight::Seen(before)) => before,
         Ok(Sight::Refused(reason)) => {
@@ -211,7 +238,7 @@ fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDel
         }
     };
     let after = match &surroundings.after {
-        Ok(Sight::Seen(after)) => Some(difference(before, after, plan)),
+        Ok(Sight::Seen(after)) => Some(difference(before, after, plan, probe_path)),
         Ok(Sight::Refused(_) | Sight::Nothing) => None,
         Err(error) => {
             let warning = format!("{error}; its counters of this block are left out");
@@ -219,15 +246,21 @@ fn monitor_delta(plan: &Plan, surroundings: &Surroundings) -> (Option<MonitorDel
         }
     };
     let warning = match after {
-        Some(Difference::Of(delta)) => return (Some(*delta), Vec::new()),
+        Some(Difference::Of(delta)) => {
+            let warnings = delta.shared_with_probe.iter().map(|endpoint| {
+                format!(
+                    "the bystander probe asks for the route of `{endpoint}`, so the loop monitor \
+                     counts both together: name a route of its own in the scenario's [probe]"
+                )
+            });
+            let warnings = warnings.collect();
+            return (Some(*delta), warnings);
+        }
         Some(Difference::Restarted) => {
             "the service restarted during the block: see its log; the loop monitor's \
              counters of this block are left out"
         }
-        Some(Difference::SeveralWorkers) => {
-            "several processes answer behind one port, so the loop monitor's counters can't be \
-             told apart and are left out: run the service with one worker"
-        }
+        Some(Difference::SeveralWorkers) => SEVERAL_WORKERS,
         None => {
             "the loop monitor answered before the block and not after it: see the service's \
              log; its counters of this block are left out"

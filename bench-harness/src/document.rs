@@ -11,6 +11,7 @@ use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
 
+mod beside;
 pub(crate) mod comparison;
 pub(crate) mod measurement;
 
@@ -19,7 +20,7 @@ pub(crate) use measurement::RunDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 0;
+const SCHEMA_MINOR: u32 = 1;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -16,12 +16,16 @@ mod generator;
 mod liveness;
 mod measurement;
 mod prepared;
+mod probe;
 mod progress;
 mod series;
 mod spec;
 mod stop;
+mod stream_times;
+mod streamed;
 mod tally;
 mod target;
+mod turns;
 mod user;
 
 use std::io;
@@ -35,6 +39,7 @@ use unstall_scenarios::scope::Scope;
 
 pub use error::{EngineError, SetupFailure};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
+pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook};
 pub use spec::{Amount, BlockSpec, Warmup};
 pub use stop::Stop;
@@ -45,6 +50,7 @@ use exchange::Client;
 use generator::{Finished, Job};
 use liveness::Liveness;
 use measurement::Start;
+use probe::Bystander;
 use series::SharedSeries;
 use user::{UserEvent, Values};
 
@@ -75,6 +81,7 @@ pub struct WarmBlock {
     liveness: Arc<Liveness>,
     go: watch::Sender<Option<Instant>>,
     threads: Vec<JoinHandle<io::Result<Finished>>>,
+    probe: Option<Bystander>,
 }
 
 impl WarmBlock {
@@ -105,7 +112,12 @@ impl WarmBlock {
             liveness: Arc::new(Liveness::new(spec.level, spec.patience)),
             go: watch::Sender::new(None),
             threads: Vec::new(),
+            probe: None,
         };
+        if let Some(probe) = &spec.probe {
+            let probe = Bystander::start(&target, probe, stop, block.go.subscribe());
+            block.probe = Some(probe.map_err(EngineError::Start)?);
+        }
         let threads = thread_count(spec);
         for index in 0..threads {
             let job = block.job(
@@ -136,16 +148,14 @@ impl WarmBlock {
         let start = Start::now();
         self.go.send_replace(Some(start.begun));
         let finished = self.join_threads()?;
+        let probe = self.probe.take().map(Bystander::end).transpose()?;
         self.progress.enter(Phase::Done);
 
         let ended = self.ended(&finished);
-        Ok(BlockMeasurement::join(
-            &self.plan,
-            start,
-            finished,
-            &self.series,
-            ended,
-        ))
+        let mut measurement =
+            BlockMeasurement::join(&self.plan, start, finished, &self.series, ended);
+        measurement.probe = probe;
+        Ok(measurement)
     }
 
     fn ended(&self, finished: &[Finished]) -> Ended {
@@ -226,12 +236,6 @@ impl Drop for WarmBlock {
 }
 
 fn check(plan: &Plan, spec: &BlockSpec) -> Result<(), EngineError> {
-    if let Some(request) = plan.first_stream() {
-        return Err(EngineError::Stream {
-            scenario: plan.name.clone(),
-            request: request.name.clone(),
-        });
-    }
     if plan.requests.is_empty() {
         return Err(EngineError::Nothing("the scenario has no request"));
     }
@@ -262,7 +266,7 @@ fn set_up_run(
     let work = || {
         let runtime = generator::runtime().map_err(EngineError::Start)?;
         runtime.block_on(async {
-            let mut client = Client::new(Arc::clone(target), connection::WriteStamp::default());
+            let mut client = Client::new(Arc::clone(target), connection::SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.level, spec.seed);
             let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
             tokio::select! {

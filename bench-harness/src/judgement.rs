@@ -186,10 +186,10 @@ impl Judgement {
             // No table above says so, and the exit code does.
             text.push_str(&format!("Overall: {}\n", name(verdict)));
         }
-        let comparisons = self
-            .entries
-            .iter()
-            .filter_map(|entry| entry.comparison.as_ref());
+        let comparisons = self.entries.iter().filter_map(|entry| {
+            let comparison = entry.comparison.as_ref()?;
+            Some(ComparisonDocument::new(&entry.record, comparison))
+        });
         let runs = self
             .entries
             .iter()
@@ -198,7 +198,7 @@ impl Judgement {
             verdict: self.verdict(),
             text,
             content: Content {
-                comparisons: comparisons.map(ComparisonDocument::from).collect(),
+                comparisons: comparisons.collect(),
                 runs: runs.map(|entry| RunDocument::from(&entry.record)).collect(),
                 files: self.files.clone(),
                 notes: self.notes.clone(),

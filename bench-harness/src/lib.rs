@@ -12,5 +12,7 @@ pub mod control;
 pub mod engine;
 pub mod machine;
 pub mod monitor_client;
+pub mod monitor_difference;
 pub mod process_group;
 pub mod process_sample;
+pub mod stream;

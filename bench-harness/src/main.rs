@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod agent_worker;
 mod arguments;
 mod before_block;
 mod commands;

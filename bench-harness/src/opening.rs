@@ -1,14 +1,17 @@
 //! What is decided before a session's first block: plans, load and the record's head.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{Target, Warmup};
 use unstall_bench_harness::machine;
 use unstall_results::record::{
-    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, RunRecord, ScenarioIdentity,
-    StepIdentity,
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, ProbeLoad, RunRecord,
+    ScenarioIdentity, StepIdentity,
 };
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
@@ -68,6 +71,7 @@ impl Opening<'_> {
             file,
             turns: self.turns,
             guard: guard()?,
+            probed: BTreeSet::new(),
         })
     }
 }
@@ -78,7 +82,7 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
         method: request.method.clone(),
         path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
-        judged: true,
+        judged: request.judged,
     }
 }
 
@@ -92,14 +96,6 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
         if !seen.insert(plan.name.as_str()) {
             bail!("the scenario `{}` is named twice; name it once", plan.name);
         }
-        if let Some(request) = plan.first_stream() {
-            bail!(
-                "`{}` of the scenario `{}` is a stream, which this version does not measure yet; \
-                 leave out its [request.stream] to time the whole answer",
-                request.name,
-                plan.name
-            );
-        }
         if plan.load.open.is_some() {
             bail!(
                 "the scenario `{}` asks for an open load, which this version does not drive yet; \
@@ -109,6 +105,14 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
         }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
+}
+
+/// The bystander probe beside the load, where the scenario names a route for it.
+pub(crate) fn probe(plan: &Plan) -> Option<ProbeLoad> {
+    plan.probe.as_ref().map(|probe| ProbeLoad {
+        path: probe.path.clone(),
+        rate_per_second: probe.rate,
+    })
 }
 
 /// Whether a service shares this machine with the generator, as far as its address tells.
@@ -135,6 +139,28 @@ pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
             u64::try_from(usual.lasting_at_least.as_millis()).unwrap_or(u64::MAX),
         ),
     }
+}
+
+/// Whether anything listens there, asked before the first block: a wrong URL is a mistake of the
+/// command line, not a service that got worse.
+///
+/// # Errors
+/// When no connection can be opened.
+pub(crate) fn reachable(target: &Target) -> anyhow::Result<()> {
+    const WITHIN: Duration = Duration::from_secs(5);
+    let connect = || {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in (target.host(), target.port()).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, WITHIN) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    };
+    connect().with_context(|| {
+        format!("nothing answers at {target}: start the service there first, or mend the URL")
+    })
 }
 
 /// Levels of concurrency, each once.

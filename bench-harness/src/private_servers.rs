@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::process_group::ServiceCommand;
-use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Options, Testbed};
+use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Guard, Options, Testbed};
 
+use crate::agent_worker::AgentWorker;
 use crate::console::{Console, to_stderr};
 use crate::judgement::BEFORE;
 use crate::session::{Prepared, Stage, Turn};
@@ -20,6 +21,10 @@ pub(crate) struct PrivateServers {
     // Before the testbed, so that nobody talks to servers that are going.
     redis: DelayProxy,
     postgres: DelayProxy,
+    /// Answers messages; of the block that runs.
+    worker: Option<AgentWorker>,
+    /// Ends the worker if this process is killed.
+    guard: Guard,
     testbed: Testbed,
     reference: PathBuf,
     /// The database that blocks use, cloned from `template`.
@@ -77,6 +82,8 @@ impl PrivateServers {
         Ok(Self {
             redis,
             postgres,
+            worker: None,
+            guard: Guard::new().context("the guard of the agent's worker could not be started")?,
             testbed,
             reference: reference.to_owned(),
             database: format!("unstall_demo_{}", std::process::id()),
@@ -129,7 +136,16 @@ impl PrivateServers {
 
 impl Stage for PrivateServers {
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
+        if let Some(worker) = self.worker.take() {
+            worker.stop(&self.guard)?;
+        }
         self.reset()?;
+        self.worker = Some(AgentWorker::start(
+            &self.reference,
+            &self.guard,
+            &self.testbed.redis_url(),
+            &self.testbed.database_url(&self.database),
+        )?);
         let line = if turn.arm == BEFORE {
             &self.before
         } else {
@@ -152,6 +168,11 @@ impl Stage for PrivateServers {
 impl Drop for PrivateServers {
     /// A PostgreSQL that stays gets its databases removed.
     fn drop(&mut self) {
+        if let Some(worker) = self.worker.take()
+            && let Err(error) = worker.stop(&self.guard)
+        {
+            to_stderr(&format!("warning: {error:#}"));
+        }
         if self.testbed.postgres_is_private() {
             return;
         }

@@ -368,7 +368,8 @@ fn not_found(program: &str) -> ServiceError {
     ServiceError::NotFound {
         program: program.to_owned(),
         hint: if is_reference {
-            "; build it with `cargo build --release -p unstall-reference-service`"
+            "; it comes with the source and not with the wheel: there `./dev demo` builds and runs \
+             everything, and `cargo build --release -p unstall-reference-service` makes this program"
         } else {
             "; give its full path"
         },

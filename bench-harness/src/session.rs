@@ -1,14 +1,15 @@
 //! One session: its blocks in order, each saved when it is over, so that a crash, a full
 //! disk or Ctrl-C loses one block at most.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use unstall_bench_harness::block::{self, BlockPlace, Service};
-use unstall_bench_harness::engine::{Amount, BlockSpec, Stop, Target, Warmup};
+use unstall_bench_harness::block::{self, BlockPlace, MeasuredBlock, Service};
+use unstall_bench_harness::engine::{Amount, BlockSpec, ProbeSpec, Stop, Target, Warmup};
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::record::{Block, RunRecord};
@@ -82,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) turns: Vec<Turn>,
     /// Ends the services that are started, even if this process is killed.
     pub(crate) guard: Arc<Guard>,
+    /// Versions whose route for the probe has answered.
+    pub(crate) probed: BTreeSet<&'static str>,
 }
 
 /// How a session ended.
@@ -185,7 +188,7 @@ impl Session {
     }
 
     fn measure_once(
-        &self,
+        &mut self,
         turn: &Turn,
         stage: &mut dyn Stage,
         view: &mut ProgressView,
@@ -206,12 +209,16 @@ impl Session {
             },
             // Both blocks of a pair draw the same random values.
             seed: load.seed.wrapping_add(u64::from(turn.pair)),
+            probe: load.probe.as_ref().map(|probe| ProbeSpec {
+                path: probe.path.clone(),
+                rate_per_second: probe.rate_per_second,
+            }),
             ..BlockSpec::default()
         };
         let measure = |service: Service<'_>, view: &ProgressView| {
             block::measure(&self.plan, service, &place, &spec, stop, view.engine())
         };
-        let measured = match stage.prepare(turn)? {
+        let mut measured = match stage.prepare(turn)? {
             Prepared::Running(target) => measure(Service::Running(&target), view)?,
             Prepared::ToStart(mut command) => {
                 command.stop = Some(stop.clone());
@@ -229,8 +236,37 @@ impl Session {
                 measured?
             }
         };
+        self.settle_probe(turn.arm, &mut measured);
         view.tell(turn.arm, &measured);
         Ok(measured.block)
+    }
+
+    /// A version whose route for the probe never answered has no bystander to ask, and then
+    /// neither has the other one: what only one version was measured with can't be compared.
+    /// Later failures are the service's, and stay.
+    fn settle_probe(&mut self, arm: &'static str, measured: &mut MeasuredBlock) {
+        let Some(probe) = &self.record.load.probe else {
+            return;
+        };
+        let Some(refusal) = measured
+            .probe_refusal
+            .take_if(|_| !self.probed.contains(arm))
+        else {
+            self.probed.insert(arm);
+            return;
+        };
+        let warning = format!(
+            "no bystander probe: its route {} can't be used ({refusal}); name another one in the \
+             scenario's [probe], or leave it out",
+            probe.path
+        );
+        self.record.load.probe = None;
+        let blocks = self.record.blocks.iter_mut();
+        for block in blocks.chain([&mut measured.block]) {
+            block.probe = None;
+        }
+        measured.block.validity.reasons.push(warning.clone());
+        measured.warnings.push(warning);
     }
 
     fn close(self, broken: Option<anyhow::Error>) -> anyhow::Result<Ended> {

@@ -3,9 +3,10 @@
 //!
 //! Order: the answer (sentence, verdict, validity, worst cell, next action), the
 //! ledger when several steps were measured, then each measurement with its
-//! cells, criteria, event loop, percentiles, course and environment.
+//! cells, criteria, bystander, event loop, percentiles, streams, course and environment.
 
 mod answer;
+mod bystander;
 mod cells;
 mod curves;
 mod environment;
@@ -14,6 +15,8 @@ mod forest;
 mod ledger;
 mod measurement;
 mod observations;
+mod panel;
+mod streams;
 mod table;
 
 use std::fmt::Write as _;

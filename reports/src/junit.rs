@@ -104,6 +104,7 @@ fn cell_case(cell: &Cell, verdict: Verdict) -> Case {
         Outcome::Improvement | Outcome::WithinLimit => (Status::Passed, "pass"),
         Outcome::Inconclusive { .. } => (Status::Skipped, "inconclusive"),
         Outcome::Insufficient { .. } => (Status::Skipped, "insufficient"),
+        Outcome::Pooled => (Status::Skipped, "pooled"),
         Outcome::NotMeasured => (Status::Skipped, "not-measured"),
     };
     let (_, words) = vocabulary::outcome(cell);

@@ -10,6 +10,7 @@
 //! syntax, and control or direction-changing characters become visible.
 
 pub mod annotations;
+mod asides;
 mod charts;
 mod escape;
 pub mod html;

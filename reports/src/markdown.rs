@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Cell, Comparison, Metric};
+use unstall_results::comparison::{Cell, Comparison, Metric, Outcome};
 use unstall_results::ledger;
 use unstall_results::summary::{Summary, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
 
 /// Rows per table before "and N more": keeps a report of a dozen steps below the
 /// limit of a comment.
@@ -124,7 +124,31 @@ fn compared_entry(
         cells(out, comparison, Group::Advisory)?;
         writeln!(out, "</details>\n")?;
     }
+    write_asides(out, entry)?;
     criteria_and_blind_spots(out, comparison)
+}
+
+/// Bystanders and streams, an item each.
+fn write_asides(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
+    let asides = asides::asides(entry.record);
+    for aside in asides.iter().take(ROWS_MAX) {
+        writeln!(
+            out,
+            "- **{}**: {}",
+            escape::markdown(&aside.label),
+            escape::markdown(&aside.text)
+        )?;
+        if let Some(doubt) = &aside.doubt {
+            writeln!(out, "  - **Warning:** {}", escape::markdown(doubt))?;
+        }
+    }
+    if asides.len() > ROWS_MAX {
+        writeln!(out, "- … and {} more", asides.len() - ROWS_MAX)?;
+    }
+    if asides.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)
 }
 
 fn criteria_and_blind_spots(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
@@ -192,6 +216,10 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
             numbers::change(cell.metric, change),
             numbers::interval(cell.metric, change),
         ),
+        None if cell.outcome == Outcome::Pooled => (
+            "–".to_owned(),
+            numbers::intervals_of_both(&cell.before, &cell.after),
+        ),
         None => ("–".to_owned(), "–".to_owned()),
     };
     let note = match vocabulary::note(cell) {
@@ -240,7 +268,8 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     if endpoints.len() > ROWS_MAX {
         writeln!(out, "… and {} more.\n", endpoints.len() - ROWS_MAX)?;
     }
-    whole_service(out, &summaries)
+    whole_service(out, &summaries)?;
+    write_asides(out, entry)
 }
 
 fn whole_service(out: &mut String, summaries: &[Summary]) -> std::fmt::Result {

@@ -1,7 +1,7 @@
 //! Numbers as people read them: about three significant digits, a narrow
 //! no-break space before the unit and between thousands, a true minus.
 
-use unstall_results::comparison::{Change, Comparison, Estimate, Metric, Scale};
+use unstall_results::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale};
 
 /// Between a number and its unit, and between groups of three digits.
 pub(crate) const NARROW: char = '\u{202F}';
@@ -28,14 +28,45 @@ pub(crate) fn estimate(metric: Metric, estimate: &Estimate) -> String {
     }
 }
 
+/// A cell's estimate: a percentile of too few requests is none, unless it has an interval.
+pub(crate) fn of_cell(cell: &Cell, of: &Estimate) -> String {
+    let too_few = matches!(cell.outcome, Outcome::Insufficient { .. });
+    if too_few && of.low.is_none() && !of.at_least {
+        return "–".to_owned();
+    }
+    estimate(cell.metric, of)
+}
+
 /// A percentile in ms with its 95 % interval, `None` where the sample is too small
-/// for an interval and so for the percentile.
+/// for an interval and so for the percentile. Where failures or requests without an answer reach
+/// into the interval, it has no upper end.
 pub(crate) fn percentile(estimated: &Estimate) -> Option<(String, String)> {
     let metric = Metric::ResponseP50;
-    let (low, high) = (estimated.low?, estimated.high?);
+    let low = bare(metric, estimated.low?);
     estimated.value?;
-    let interval = format!("{} … {}", bare(metric, low), bare(metric, high));
+    let interval = match estimated.high {
+        Some(high) => format!("{low} … {}", bare(metric, high)),
+        None => format!("at least {low}"),
+    };
     Some((estimate(metric, estimated), interval))
+}
+
+/// A percentile in ms with its interval as markup, or that there is none.
+pub(crate) fn percentile_cell(estimated: &Estimate) -> String {
+    match percentile(estimated) {
+        Some((value, interval)) => format!("{value} <small>{interval}</small>"),
+        None => "<small>insufficient data</small>".to_owned(),
+    }
+}
+
+/// A time in ms, or a dash.
+pub(crate) fn estimate_ms(estimated: &Estimate) -> String {
+    estimate(Metric::ResponseP50, estimated)
+}
+
+/// A share as a percentage without a sign: `12 %`.
+pub(crate) fn share(share: f64) -> String {
+    value(Metric::ErrorRate, share * 100.0)
 }
 
 /// `41.2 → 6.1 ms`: both values, the unit once where both have the same.
@@ -68,6 +99,12 @@ pub(crate) fn interval(metric: Metric, change: &Change) -> String {
         }
     }
     format!("{low} … {high}")
+}
+
+/// The intervals of two percentiles in ms: `7.1 … 9.8 → 2.0 … 3.1`.
+pub(crate) fn intervals_of_both(before: &Estimate, after: &Estimate) -> String {
+    let of = |estimate| percentile(estimate).map_or_else(|| "–".to_owned(), |(_, shown)| shown);
+    format!("{} → {}", of(before), of(after))
 }
 
 /// What the intervals of a comparison cover at least, in percent without unit: `95`, or
@@ -124,6 +161,11 @@ pub(crate) fn percent(ratio: f64) -> String {
 /// Microseconds as milliseconds, with the unit.
 pub(crate) fn ms_from_us(us: u64) -> String {
     value(Metric::ResponseP50, as_f64(us) / 1_000.0)
+}
+
+/// Milliseconds with the unit.
+pub(crate) fn ms(ms: f64) -> String {
+    value(Metric::ResponseP50, ms)
 }
 
 /// A count or a sum of microseconds as a float: exact below 2^53, which is
@@ -252,6 +294,31 @@ mod tests {
         };
         assert_eq!(plain(&estimate(Metric::ResponseP99, &bound)), "> 10 s");
         assert_eq!(estimate(Metric::ResponseP99, &Estimate::default()), "–");
+    }
+
+    #[test]
+    fn an_interval_that_failures_reach_into_has_no_upper_end() {
+        let shown = |low, high, at_least| {
+            let estimated = Estimate {
+                value: Some(40.0),
+                low,
+                high,
+                at_least,
+                ..Estimate::default()
+            };
+            percentile(&estimated).map(|(value, interval)| plain(&format!("{value}, {interval}")))
+        };
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            shown(Some(30.0), Some(50.0), false),
+            of("40.0 ms, 30.0 … 50.0")
+        );
+        assert_eq!(shown(Some(30.0), None, false), of("40.0 ms, at least 30.0"));
+        assert_eq!(
+            shown(Some(30.0), None, true),
+            of("> 40.0 ms, at least 30.0")
+        );
+        assert_eq!(shown(None, None, true), None, "too few");
     }
 
     #[test]

@@ -76,62 +76,54 @@ pub(crate) fn endpoints(record: &RunRecord) -> Vec<&str> {
     names
 }
 
-/// One endpoint of one arm at one level.
+/// Times of one kind, over the good blocks of one arm at one level.
 #[derive(Debug, Default)]
-pub(crate) struct Samples<'r> {
-    /// Response times of all good blocks together, successes only.
-    pub(crate) response: LatencyHistogram,
+pub(crate) struct Times<'r> {
+    /// Those of all blocks together.
+    pub(crate) all: LatencyHistogram,
     /// The same of each block.
     pub(crate) per_block: Vec<&'r LatencyHistogram>,
-    /// Successful answers.
-    pub(crate) completed: u64,
-    /// Failures by kind.
-    pub(crate) errors: BTreeMap<ErrorKind, u64>,
 }
 
-impl Samples<'_> {
-    /// Failures of every kind.
-    pub(crate) fn failed(&self) -> u64 {
-        total(self.errors.values().copied())
-    }
-
+impl Times<'_> {
     /// A percentile for a table: a dash where the sample ends before it.
     pub(crate) fn quantile_text(&self, quantile: f64) -> String {
-        quantile_us(&self.response, quantile).map_or_else(|| "–".to_owned(), numbers::ms_from_us)
+        quantile_us(&self.all, quantile).map_or_else(|| "–".to_owned(), numbers::ms_from_us)
     }
 
     /// The largest value for a table.
     pub(crate) fn max_text(&self) -> String {
-        self.response
+        self.all
             .max_us()
             .map_or_else(|| "–".to_owned(), numbers::ms_from_us)
     }
 }
 
-/// Sums one endpoint over the good blocks of an arm.
-pub(crate) fn samples<'r>(
+/// Collects what `of` finds in each good block.
+pub(crate) fn times<'r>(
     record: &'r RunRecord,
     arm: &str,
     level: u32,
-    endpoint: &str,
-) -> Samples<'r> {
-    let mut samples = Samples::default();
-    for block in blocks(record) {
-        if block.arm != arm || block.level != level {
-            continue;
-        }
-        let Some(measured) = block.endpoints.get(endpoint) else {
-            continue;
-        };
-        samples.completed = samples.completed.saturating_add(measured.completed);
-        for (kind, count) in &measured.errors {
-            let sum = samples.errors.entry(*kind).or_default();
-            *sum = sum.saturating_add(*count);
-        }
-        samples.per_block.push(&measured.response);
+    of: impl Fn(&'r Block) -> Option<&'r LatencyHistogram>,
+) -> Times<'r> {
+    let per_block: Vec<&LatencyHistogram> = blocks(record)
+        .into_iter()
+        .filter(|block| block.arm == arm && block.level == level)
+        .filter_map(of)
+        .collect();
+    Times {
+        all: LatencyHistogram::sum(per_block.iter().copied()),
+        per_block,
     }
-    samples.response = LatencyHistogram::sum(samples.per_block.iter().copied());
-    samples
+}
+
+/// Failures of one endpoint, over the good blocks of one arm at one level.
+pub(crate) fn failed(record: &RunRecord, arm: &str, level: u32, endpoint: &str) -> u64 {
+    let blocks = blocks(record).into_iter();
+    let measured = blocks
+        .filter(|block| block.arm == arm && block.level == level)
+        .filter_map(|block| block.endpoints.get(endpoint));
+    total(measured.flat_map(|samples| samples.errors.values().copied()))
 }
 
 /// The highest quantile that a sample of this size supports.

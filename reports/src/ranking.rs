@@ -64,6 +64,7 @@ fn badness(cell: &Cell) -> u8 {
         Outcome::NotMeasured => 3,
         Outcome::Improvement => 4,
         Outcome::WithinLimit => 5,
+        Outcome::Pooled => 6,
     }
 }
 

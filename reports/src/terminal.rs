@@ -6,7 +6,7 @@ use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
 use unstall_results::summary::{Summary, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,26 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
         cell_table(page, comparison);
         page.blank();
     }
+    if write_asides(page, entry) {
+        page.blank();
+    }
     page.wrapped("  Next: ", &comparison.next_action);
+}
+
+/// Bystanders and streams, a paragraph each; true if there were any.
+fn write_asides(page: &mut Page, entry: &Entry<'_>) -> bool {
+    let asides = asides::asides(entry.record);
+    for aside in &asides {
+        let label = format!("  {}: ", escape::visible(&aside.label));
+        // A long name must leave room for what is said of it.
+        let half = page.style.width / 2;
+        let label = format!("{} ", shorten(label.trim_end(), half));
+        page.wrapped(&label, &aside.text);
+        if let Some(doubt) = &aside.doubt {
+            page.wrapped("  ! ", doubt);
+        }
+    }
+    !asides.is_empty()
 }
 
 /// Judged cells, then advisory ones, in one table with common columns.
@@ -187,9 +206,14 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
             numbers::change(cell.metric, change),
             numbers::interval(cell.metric, change),
         ),
+        None if cell.outcome == Outcome::Pooled => (
+            "–".to_owned(),
+            numbers::intervals_of_both(&cell.before, &cell.after),
+        ),
         None => ("–".to_owned(), "–".to_owned()),
     };
     let words = match (group, cell.outcome) {
+        (_, Outcome::Pooled) => "pooled".to_owned(),
         (Group::Advisory, _) => "advisory".to_owned(),
         (_, Outcome::Insufficient { .. }) => "insufficient data".to_owned(),
         (
@@ -284,6 +308,7 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
             ));
         }
     }
+    write_asides(page, entry);
 }
 
 fn single_row(summary: &Summary, with_intervals: bool) -> Vec<String> {

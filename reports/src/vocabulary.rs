@@ -60,6 +60,7 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::CpuUsPerRequest => "CPU per request",
         Metric::Throughput => "throughput",
         Metric::RssMib => "memory",
+        Metric::ProbeP90 => "bystander p90",
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
                 numbers::count(requests_needed)
             ),
         ),
+        Outcome::Pooled => ("·", "all blocks together".to_owned()),
         Outcome::NotMeasured => ("·", "not measured".to_owned()),
     }
 }

@@ -1,13 +1,14 @@
 //! The cells of a comparison before any test: endpoint × level × metric, with
 //! the paired differences that a test may use, or why there are none.
 
-use crate::comparison::{Estimate, Metric, Outcome, Scale};
+use crate::comparison::{Estimate, Family, Metric, Outcome, Scale};
 use crate::design::pairs_min;
 use crate::measure::{Reading, Subject, estimate, reading};
-use crate::order_statistics::requests_needed;
+use crate::order_statistics::{interval_needed, requests_needed};
 use crate::pairing::{Pair, Pairing};
 use crate::policy::Policy;
 use crate::record::{Block, EndpointIdentity, RunRecord};
+use crate::validate::saturating_sum;
 use crate::wording;
 
 /// Percentiles and counts of one endpoint.
@@ -23,12 +24,13 @@ const OF_AN_ENDPOINT: [Metric; 8] = [
 ];
 
 /// What only the process as a whole has. Its errors are those of its endpoints.
-const OF_THE_SERVICE: [Metric; 5] = [
+const OF_THE_SERVICE: [Metric; 6] = [
     Metric::BlockedMsPer1000,
     Metric::Threads,
     Metric::CpuUsPerRequest,
     Metric::Throughput,
     Metric::RssMib,
+    Metric::ProbeP90,
 ];
 
 /// A cell to be.
@@ -100,25 +102,77 @@ fn candidate<'a>(
     let before: Vec<Option<Reading>> = pairs.iter().map(|pair| read(pair.before)).collect();
     let after: Vec<Option<Reading>> = pairs.iter().map(|pair| read(pair.after)).collect();
     let nothing = before.iter().chain(&after).all(Option::is_none);
-    if nothing && may_be_absent(subject, metric) {
+    let judged = policy.judges(subject, metric);
+    if nothing && may_be_absent(subject, metric, judged) {
         return None;
     }
-    let (evidence, note) = evidence(metric, &before, &after, policy);
     let before_blocks: Vec<&Block> = pairs.iter().map(|pair| pair.before).collect();
     let after_blocks: Vec<&Block> = pairs.iter().map(|pair| pair.after).collect();
-    Some(Candidate {
+    let mut candidate = Candidate {
         subject,
         level,
         metric,
         before: estimate(&before_blocks, subject, metric),
         after: estimate(&after_blocks, subject, metric),
-        evidence,
-        note,
+        evidence: Evidence::None(Outcome::NotMeasured),
+        note: None,
+    };
+    (candidate.evidence, candidate.note) = evidence(metric, &before, &after, policy, judged);
+    candidate.pool_if_only_shown();
+    if subject.is_none() && metric == Metric::CpuUsPerRequest {
+        let note = candidate.note.take();
+        candidate.note = note.or_else(|| cpu_of_probe(&before_blocks, &after_blocks));
+    }
+    Some(candidate)
+}
+
+impl Candidate<'_> {
+    /// What the scenario wants shown and not judged needs no percentile of every block: all
+    /// blocks together say something too.
+    fn pool_if_only_shown(&mut self) {
+        let only_shown = self.subject.is_some_and(|endpoint| !endpoint.judged);
+        if !only_shown || self.metric.family() != Family::Latency {
+            return;
+        }
+        let with_interval = self.before.low.is_some() && self.after.low.is_some();
+        if matches!(self.evidence, Evidence::None(Outcome::Insufficient { .. })) && with_interval {
+            self.evidence = Evidence::None(Outcome::Pooled);
+            self.note = None;
+        }
+        let note = "The scenario wants these times shown and not judged.";
+        self.note = Some(match self.note.take() {
+            Some(first) => format!("{first} {note}"),
+            None => note.to_owned(),
+        });
+    }
+}
+
+/// The service's CPU for answering the probe can't be told from the rest. The probe goes by
+/// time and the load by count, so the slower version has answered more of it per request.
+fn cpu_of_probe(before: &[&Block], after: &[&Block]) -> Option<String> {
+    let per_request = |blocks: &[&Block]| {
+        let probes = blocks.iter().filter_map(|block| block.probe.as_ref());
+        let asked = saturating_sum(probes.map(|probe| probe.completed));
+        let completed = saturating_sum(blocks.iter().map(|block| block.completed));
+        asked as f64 / completed.max(1) as f64
+    };
+    let (before, after) = (per_request(before), per_request(after));
+    (before + after > 0.0).then(|| {
+        format!(
+            "Includes answering the bystander probe: {} of its requests per request of the load \
+             before, {} after.",
+            wording::number(before),
+            wording::number(after)
+        )
     })
 }
 
-/// Metrics that only some services have: no cell says that a service is no stream.
-fn may_be_absent(subject: Subject<'_>, metric: Metric) -> bool {
+/// Metrics that only some services have: no cell says that a service is no stream, or that
+/// nobody asked for a bystander.
+fn may_be_absent(subject: Subject<'_>, metric: Metric, judged: bool) -> bool {
+    if metric == Metric::ProbeP90 {
+        return !judged;
+    }
     let optional = [
         Metric::TtftP50,
         Metric::TtftP95,
@@ -133,6 +187,7 @@ fn evidence(
     before: &[Option<Reading>],
     after: &[Option<Reading>],
     policy: &Policy,
+    judged: bool,
 ) -> (Evidence, Option<String>) {
     let complete: Vec<(Reading, Reading)> = before
         .iter()
@@ -140,9 +195,9 @@ fn evidence(
         .filter_map(|(before, after)| Some(((*before)?, (*after)?)))
         .collect();
     if complete.len() < before.len() || complete.is_empty() {
-        return gap(metric, before, after, policy);
+        return gap(metric, before, after, judged);
     }
-    if let Some((outcome, note)) = obstacle(metric, &complete, pairs_min(policy.alpha)) {
+    if let Some((outcome, note)) = obstacle(metric, &complete, pairs_min(policy.alpha), judged) {
         return (Evidence::None(outcome), Some(note));
     }
     let bound = complete
@@ -161,7 +216,7 @@ fn gap(
     metric: Metric,
     before: &[Option<Reading>],
     after: &[Option<Reading>],
-    policy: &Policy,
+    judged: bool,
 ) -> (Evidence, Option<String>) {
     let lacks = |arm: &[Option<Reading>]| arm.iter().any(Option::is_none);
     let (name, version) = match (lacks(before), lacks(after)) {
@@ -170,7 +225,7 @@ fn gap(
         _ => ("either arm", "Each version"),
     };
     let nowhere = before.iter().chain(after).all(Option::is_none);
-    if nowhere || !policy.judged.contains(&metric) {
+    if nowhere || !judged {
         let note = format!("Not measured in every block of {name}.");
         return (Evidence::None(Outcome::NotMeasured), Some(note));
     }
@@ -201,9 +256,10 @@ fn obstacle(
     metric: Metric,
     pairs: &[(Reading, Reading)],
     pairs_needed: u32,
+    judged: bool,
 ) -> Option<(Outcome, String)> {
     if let Some(q) = metric.quantile() {
-        let needed = requests_needed(q);
+        let needed = requests_per_block(metric, q, judged);
         let fewest = pairs.iter().map(|(before, after)| before.n.min(after.n));
         let fewest = fewest.min().unwrap_or(0);
         if fewest < needed {
@@ -237,6 +293,17 @@ fn obstacle(
         };
         (outcome, note)
     })
+}
+
+/// Requests per block from which a percentile of blocks is compared. How many the probe makes
+/// is a matter of how long a block takes, and it is only shown: there it is enough that each
+/// block's percentile has an interval.
+pub(crate) fn requests_per_block(metric: Metric, q: f64, judged: bool) -> u64 {
+    if metric == Metric::ProbeP90 && !judged {
+        interval_needed(q)
+    } else {
+        requests_needed(q)
+    }
 }
 
 impl Differences {

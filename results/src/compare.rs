@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{Cell, Comparison, Decision, Family, Outcome, Scale, Validity, Verdict};
 use crate::criteria::criteria;
@@ -72,6 +73,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
     let sides = Sides { before, after };
+    pairing.warnings.extend(sides.doubt_of_probe());
     let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
     let validity = Validity {
         faults: pairing.faults,
@@ -92,6 +94,11 @@ impl Sides<'_> {
     fn failures(&self) -> (u64, u64) {
         let of = |blocks: &[&Block]| saturating_sum(blocks.iter().map(|b| total(&b.errors)));
         (of(&self.before), of(&self.after))
+    }
+
+    /// Once for both versions, whichever it is.
+    pub(crate) fn doubt_of_probe(&self) -> Option<String> {
+        doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after))
     }
 
     fn successes(&self) -> (u64, u64) {
@@ -117,7 +124,7 @@ pub(crate) fn conclude(
         policy.judge_unpaired
     };
     let nothing = sides.successes() == (0, 0);
-    let unseen = unseen(&cells, policy);
+    let unseen = unseen(record, &cells, policy);
     let verdict = verdict(&cells, &validity, enough && !nothing, unseen.is_none());
     let worst_cell = worst_cell(&cells, policy);
     let unusable = match verdict {
@@ -128,7 +135,7 @@ pub(crate) fn conclude(
         _ => None,
     };
     let step = record.step.as_ref();
-    let judged = step.map(|step| criteria(step, &cells, policy, unusable));
+    let judged = step.map(|step| criteria(step, &record.scenario, &cells, policy, unusable));
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
     let doubt = doubt.map(|index| &criteria[index]);
     let findings = Findings {
@@ -202,9 +209,14 @@ fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool, may_pass: bool)
 }
 
 /// The latency of an endpoint of which no percentile could be judged although the policy
-/// judges some: a service may be ten times slower there and nothing would have told.
-/// The cell is the one that takes the fewest requests.
-fn unseen<'c>(cells: &'c [Cell], policy: &Policy) -> Option<&'c Cell> {
+/// and the scenario judge some: a service may be ten times slower there and nothing would have
+/// told. The cell is the one that takes the fewest requests.
+fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<&'c Cell> {
+    let is_wanted = |cell: &Cell| {
+        let mut endpoints = record.scenario.endpoints.iter();
+        let endpoint = endpoints.find(|of| Some(&of.name) == cell.endpoint.as_ref());
+        policy.judges(endpoint, cell.metric)
+    };
     let needed = |cell: &Cell| match cell.outcome {
         Outcome::Insufficient { requests_needed } if cell.family == Family::Latency => {
             Some(requests_needed)
@@ -220,7 +232,7 @@ fn unseen<'c>(cells: &'c [Cell], policy: &Policy) -> Option<&'c Cell> {
     };
     cells
         .iter()
-        .filter(|cell| policy.judged.contains(&cell.metric) && needed(cell).is_some())
+        .filter(|cell| needed(cell).is_some() && is_wanted(cell))
         .filter(|cell| !is_seen(cell))
         .min_by_key(|cell| needed(cell))
 }
@@ -233,7 +245,10 @@ fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
             Outcome::Regression => 3,
             Outcome::Inconclusive { .. } => 2,
             Outcome::WithinLimit => 1,
-            Outcome::Improvement | Outcome::Insufficient { .. } | Outcome::NotMeasured => 0,
+            Outcome::Improvement
+            | Outcome::Insufficient { .. }
+            | Outcome::Pooled
+            | Outcome::NotMeasured => 0,
         };
         let limit = policy.margin(cell.metric).harm;
         let used = cell

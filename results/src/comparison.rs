@@ -55,6 +55,8 @@ pub enum Metric {
     Throughput,
     /// Highest resident set, MiB.
     RssMib,
+    /// 90th percentile of what the bystander probe waited, ms.
+    ProbeP90,
 }
 
 /// Cells that are judged together, so that one false alarm is one in the family.
@@ -227,6 +229,9 @@ pub enum Outcome {
         /// Requests per endpoint and block that it takes.
         requests_needed: u64,
     },
+    /// Too few requests per block to compare, and shown only: what all blocks of an arm say
+    /// together stands with its interval in [`Cell::before`] and [`Cell::after`].
+    Pooled,
     /// Not measured in either arm; or not in both, where the metric is only shown.
     NotMeasured,
 }

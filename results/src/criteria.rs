@@ -1,9 +1,9 @@
 //! A migration step's own criteria, judged on the step's own endpoints.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Criterion, Metric, Outcome, Scale};
+use crate::comparison::{Cell, Criterion, Family, Metric, Outcome, Scale};
 use crate::policy::Policy;
-use crate::record::StepIdentity;
+use crate::record::{ScenarioIdentity, StepIdentity};
 use crate::wording;
 
 /// A step's criteria, judged.
@@ -29,6 +29,7 @@ enum Answer {
 /// why the measurement may not be judged at all.
 pub(crate) fn criteria(
     step: &StepIdentity,
+    scenario: &ScenarioIdentity,
     cells: &[Cell],
     policy: &Policy,
     unusable: Option<&str>,
@@ -36,7 +37,7 @@ pub(crate) fn criteria(
     let answered = step.criteria.iter();
     let (answers, criteria): (Vec<Answer>, Vec<Criterion>) = answered
         .map(|(name, expected)| {
-            let relevant = relevant(name, step, cells);
+            let relevant = relevant(name, step, scenario, cells);
             let unmeasured = relevant
                 .iter()
                 .all(|cell| cell.outcome == Outcome::NotMeasured);
@@ -65,7 +66,12 @@ pub(crate) fn criteria(
     Judged { criteria, doubt }
 }
 
-fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a Cell> {
+fn relevant<'a>(
+    name: &str,
+    step: &StepIdentity,
+    scenario: &ScenarioIdentity,
+    cells: &'a [Cell],
+) -> Vec<&'a Cell> {
     let (metric, of_service) = match name {
         "p50" => (Metric::ResponseP50, false),
         "p95" => (Metric::ResponseP95, false),
@@ -79,12 +85,19 @@ fn relevant<'a>(name: &str, step: &StepIdentity, cells: &'a [Cell]) -> Vec<&'a C
     };
     cells
         .iter()
-        .filter(|cell| cell.metric == metric)
+        .filter(|cell| cell.metric == metric && !is_only_shown(cell, scenario))
         .filter(|cell| match &cell.endpoint {
             None => of_service,
             Some(endpoint) => !of_service && step.endpoints.contains(endpoint),
         })
         .collect()
+}
+
+/// The scenario wants these times shown and not judged: no criterion waits for them.
+fn is_only_shown(cell: &Cell, scenario: &ScenarioIdentity) -> bool {
+    let mut endpoints = scenario.endpoints.iter();
+    let endpoint = endpoints.find(|of| Some(&of.name) == cell.endpoint.as_ref());
+    cell.family == Family::Latency && endpoint.is_some_and(|endpoint| !endpoint.judged)
 }
 
 /// A criterion holds if it holds for each of its cells.

@@ -116,7 +116,14 @@ impl Findings<'_> {
                     Metric::ResponseP50 => 1,
                     _ => 0,
                 };
-                (about(cell), own(cell), estimated, metric, settled)
+                (
+                    about(cell),
+                    own(cell),
+                    cell.judged,
+                    estimated,
+                    metric,
+                    settled,
+                )
             };
             rank(one)
                 .cmp(&rank(other))

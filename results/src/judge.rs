@@ -36,7 +36,7 @@ pub(crate) fn judge(
     for (index, candidate) in candidates.iter().enumerate() {
         if matches!(candidate.evidence, Evidence::Pairs(_)) {
             // Cells that are only shown stand alone: they must not dilute a family.
-            let alone = (!policy.judged.contains(&candidate.metric)).then_some(index);
+            let alone = (!policy.judges(candidate.subject, candidate.metric)).then_some(index);
             let family = families.entry((candidate.metric.family(), alone));
             family.or_default().push(index);
         }
@@ -116,7 +116,7 @@ fn finish(
     policy: &Policy,
 ) -> Cell {
     let metric = candidate.metric;
-    let judged = policy.judged.contains(&metric);
+    let judged = policy.judges(candidate.subject, metric);
     let (outcome, change) = match (&candidate.evidence, tested) {
         (Evidence::Pairs(differences), Some(tested)) => {
             conclude(metric, differences, &tested, flips, policy)
@@ -129,7 +129,10 @@ fn finish(
         .as_ref()
         .filter(|change| outcome == Outcome::WithinLimit && is_beyond_limit(metric, change, policy))
         .map(|_| floor_note(metric, policy));
-    let measured = !matches!(outcome, Outcome::NotMeasured | Outcome::Insufficient { .. });
+    let measured = !matches!(
+        outcome,
+        Outcome::NotMeasured | Outcome::Insufficient { .. } | Outcome::Pooled
+    );
     Cell {
         endpoint: subject_name(candidate.subject),
         level: candidate.level,

@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod bystander;
 mod candidate;
 pub mod compare;
 pub mod comparison;
@@ -25,6 +26,7 @@ pub mod policy;
 pub mod record;
 mod signflip;
 pub mod store;
+pub mod stream;
 pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;

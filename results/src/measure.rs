@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::comparison::{Estimate, Metric};
 use crate::error_adjusted::{ErrorAdjusted, Quantile};
 use crate::histogram::LatencyHistogram;
-use crate::record::{Block, EndpointIdentity, EndpointSamples, MonitorEndpoint};
+use crate::record::{
+    Block, EndpointIdentity, EndpointSamples, MonitorEndpoint, PROBE_TIMEOUT_MS, ProbeSamples,
+};
 use crate::validate::{saturating_sum, total};
 
 /// What is measured: one endpoint, or the whole service.
@@ -31,9 +33,7 @@ pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Op
         n,
     };
     if let Some(q) = metric.quantile() {
-        let endpoint = subject?;
-        let samples = block.endpoints.get(&endpoint.name)?;
-        let times = Times::of([samples], metric)?.adjusted(endpoint);
+        let times = times(&[block], subject, metric)?;
         let quantile = times.quantile(q)?;
         return Some(Reading {
             value: milliseconds(quantile),
@@ -108,8 +108,8 @@ pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) 
     if readings.is_empty() {
         return Estimate::default();
     }
-    if let (Some(q), Some(endpoint)) = (metric.quantile(), subject) {
-        return percentile(blocks, endpoint, metric, q, per_block);
+    if let (Some(q), Some(times)) = (metric.quantile(), times(blocks, subject, metric)) {
+        return percentile(&times, q, per_block);
     }
     let mean = per_block.iter().sum::<f64>() / per_block.len() as f64;
     let mut estimate = Estimate {
@@ -128,19 +128,42 @@ pub(crate) fn estimate(blocks: &[&Block], subject: Subject<'_>, metric: Metric) 
     estimate
 }
 
-fn percentile(
-    blocks: &[&Block],
-    endpoint: &EndpointIdentity,
-    metric: Metric,
-    q: f64,
-    per_block: Vec<f64>,
-) -> Estimate {
-    let samples = blocks
-        .iter()
-        .filter_map(|block| block.endpoints.get(&endpoint.name));
-    let Some(times) = Times::of(samples, metric).map(|times| times.adjusted(endpoint)) else {
-        return Estimate::default();
+/// The times that a percentile is taken from; `None` where there are none.
+fn times(blocks: &[&Block], subject: Subject<'_>, metric: Metric) -> Option<ErrorAdjusted> {
+    match (subject, metric) {
+        (None, Metric::ProbeP90) => {
+            let probes: Vec<&ProbeSamples> = blocks
+                .iter()
+                .filter_map(|block| block.probe.as_ref())
+                .collect();
+            (!probes.is_empty()).then(|| probe_times(&probes))
+        }
+        (Some(_), Metric::ProbeP90) | (None, _) => None,
+        (Some(endpoint), _) => {
+            let samples = blocks
+                .iter()
+                .filter_map(|block| block.endpoints.get(&endpoint.name));
+            Some(Times::of(samples, metric)?.adjusted(endpoint))
+        }
+    }
+}
+
+/// What bystanders waited, all blocks together: a failure counts as having taken the timeout.
+pub(crate) fn probe_times(probes: &[&ProbeSamples]) -> ErrorAdjusted {
+    let sum = |of: fn(&ProbeSamples) -> &LatencyHistogram| {
+        LatencyHistogram::sum(probes.iter().map(|probe| of(probe)))
     };
+    let failed = saturating_sum(probes.iter().map(|probe| total(&probe.errors)));
+    ErrorAdjusted::new(
+        &sum(|probe| &probe.response),
+        &sum(|probe| &probe.in_flight),
+        failed,
+        PROBE_TIMEOUT_MS * 1_000,
+    )
+}
+
+/// A percentile in ms with its interval.
+pub(crate) fn percentile(times: &ErrorAdjusted, q: f64, per_block: Vec<f64>) -> Estimate {
     let quantile = times.quantile(q);
     let interval = times.interval(q);
     Estimate {
@@ -206,7 +229,7 @@ fn milliseconds(quantile: Quantile) -> f64 {
     quantile.us() as f64 / 1_000.0
 }
 
-fn blocked_us(endpoint: &MonitorEndpoint) -> u64 {
+pub(crate) fn blocked_us(endpoint: &MonitorEndpoint) -> u64 {
     endpoint
         .blocked_us
         .slept

@@ -13,6 +13,15 @@ pub(crate) fn requests_needed(q: f64) -> u64 {
     (exact * (1.0 - 1e-9)).ceil() as u64
 }
 
+/// The smallest sample in which the `q`-quantile has an interval, see [`interval_ranks`].
+pub(crate) fn interval_needed(q: f64) -> u64 {
+    // Half the sample of a judged percentile is far more than enough, and bounds the search.
+    let most = requests_needed(q);
+    (1..most)
+        .find(|n| interval_ranks(q, *n).is_some())
+        .unwrap_or(most)
+}
+
 /// Ranks (from 1) of the order statistics that enclose the `q`-quantile with
 /// 95 % confidence, 2.5 % on each side (David and Nagaraja, *Order Statistics*,
 /// §7.1). `None` when `n` is too small: below 72 at p95, below 368 at p99.
@@ -89,6 +98,10 @@ mod tests {
         assert_eq!(interval_ranks(0.99, 367), None);
         assert!(interval_ranks(0.99, 368).is_some());
         assert_eq!(interval_ranks(0.5, 5), None);
+        assert_eq!(
+            [0.5, 0.9, 0.95, 0.99].map(interval_needed),
+            [6, 36, 72, 368]
+        );
         assert_eq!(interval_ranks(0.5, 6), Some((1, 6)));
         for q in [0.0, 1.0, f64::NAN, -1.0, 2.0] {
             assert_eq!(interval_ranks(q, 1_000), None, "{q}");

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::comparison::{Family, Metric, Scale};
+use crate::record::EndpointIdentity;
 use crate::text_position::position;
 
 /// A block with a larger share of stolen CPU time is invalid: the machine was not ours.
@@ -56,6 +57,7 @@ impl Margin {
             Metric::CpuUsPerRequest => (0.05, 0.20, 5.0),
             Metric::Throughput => (0.05, 0.20, 1.0),
             Metric::RssMib => (0.05, 0.20, 4.0),
+            Metric::ProbeP90 => (0.05, 0.20, 1.0),
         };
         Self {
             regression,
@@ -67,7 +69,7 @@ impl Margin {
 
 impl Metric {
     /// Every metric, in the order in which cells are listed.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ResponseP50,
         Self::ResponseP95,
         Self::ResponseP99,
@@ -79,6 +81,7 @@ impl Metric {
         Self::CpuUsPerRequest,
         Self::Throughput,
         Self::RssMib,
+        Self::ProbeP90,
     ];
 
     /// With which others it is judged.
@@ -91,7 +94,9 @@ impl Metric {
             | Self::TtftP95 => Family::Latency,
             Self::ErrorRate => Family::Errors,
             Self::BlockedMsPer1000 | Self::Threads => Family::Loop,
-            Self::CpuUsPerRequest | Self::Throughput | Self::RssMib => Family::Advisory,
+            Self::CpuUsPerRequest | Self::Throughput | Self::RssMib | Self::ProbeP90 => {
+                Family::Advisory
+            }
         }
     }
 
@@ -108,12 +113,21 @@ impl Metric {
         self == Self::Throughput
     }
 
+    /// True for what only the process as a whole has; the rest belongs to endpoints, or to both.
+    pub(crate) fn is_of_service(self) -> bool {
+        matches!(
+            self,
+            Self::Threads | Self::Throughput | Self::RssMib | Self::ProbeP90
+        )
+    }
+
     /// The percentile that it is, if it is one.
     pub fn quantile(self) -> Option<f64> {
         match self {
             Self::ResponseP50 | Self::TtftP50 => Some(0.5),
             Self::ResponseP95 | Self::TtftP95 => Some(0.95),
             Self::ResponseP99 => Some(0.99),
+            Self::ProbeP90 => Some(0.9),
             _ => None,
         }
     }
@@ -126,7 +140,8 @@ impl Metric {
             | Self::ResponseP95
             | Self::ResponseP99
             | Self::TtftP50
-            | Self::TtftP95 => 0.001,
+            | Self::TtftP95
+            | Self::ProbeP90 => 0.001,
             // Depends on the number of requests: see the errors' cell.
             Self::ErrorRate => 0.0,
             Self::BlockedMsPer1000
@@ -195,12 +210,19 @@ impl Policy {
             .unwrap_or_else(|| Margin::default_of(metric))
     }
 
+    /// Whether a metric of an endpoint, or of the whole service, counts for the verdict: a
+    /// scenario may want the times of an endpoint shown and not judged.
+    pub(crate) fn judges(&self, endpoint: Option<&EndpointIdentity>, metric: Metric) -> bool {
+        let only_shown = endpoint.is_some_and(|endpoint| !endpoint.judged);
+        self.judged.contains(&metric) && !(only_shown && metric.family() == Family::Latency)
+    }
+
     /// Reads a policy file; whatever it does not say keeps its default.
     ///
     /// ```toml
     /// alpha = 0.05
     /// judge_unpaired = false
-    /// judge = ["response_p50", "response_p95", "error_rate", "cpu_us_per_request"]
+    /// judge = ["response_p50", "response_p95", "error_rate", "cpu_us_per_request", "probe_p90"]
     ///
     /// [metrics.response_p95]
     /// margin = 5    # worse by more than this is a regression: percent; points for error_rate

@@ -18,6 +18,9 @@ pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
 pub const SCHEMA_MINOR: u32 = 1;
 
+/// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
+pub const PROBE_TIMEOUT_MS: u64 = 10_000;
+
 /// One measurement: one version (`run`) or two interleaved ones (`ab`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -228,7 +231,7 @@ pub struct Block {
     pub monitor: Option<MonitorDelta>,
     /// What the kernel counted for the service's process group, if we started it.
     pub process: Option<ProcessUse>,
-    /// CPU that the generator itself used.
+    /// CPU that the generator itself used, without that of the probe.
     pub generator_cpu_us: u64,
     /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
     pub steal_share: Option<f64>,
@@ -322,14 +325,21 @@ pub struct ProbeSamples {
     pub completed: u64,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
+    /// Requests that this side could not send. They make the probe's numbers doubtful and
+    /// leave the block valid.
+    pub local_faults: BTreeMap<LocalFault, u64>,
     /// end − intended of those completed: the delay that others feel.
     pub response: LatencyHistogram,
     /// Time from intended until the failure, as many as [`Self::errors`] counts.
     pub failed: LatencyHistogram,
     /// Age of those in flight at the block's end: censored, not dropped.
     pub in_flight: LatencyHistogram,
-    /// released − intended: our own lateness.
+    /// How late this side noticed that a request was due: our own lateness. A request that
+    /// had to wait for a free connection was noticed in time, and its wait is the service's.
     pub generator_lag: LatencyHistogram,
+    /// What the service's monitor counted on the probe's route, if it has one and no endpoint
+    /// of the scenario shares that route.
+    pub monitor: Option<MonitorEndpoint>,
 }
 
 /// One second of a block.

@@ -5,6 +5,9 @@
 //! that are correlated within a block, bursts of slow ones, a machine that
 //! drifts during the session, and a level of its own for every process start.
 
+mod bystander;
+mod stream;
+
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
@@ -18,6 +21,9 @@ use crate::record::{
     Load, Machine, MonitorDelta, MonitorEndpoint, ProcessUse, RunRecord, SCHEMA_MAJOR,
     SCHEMA_MINOR, SCHEMA_NAME, ScenarioIdentity, Schema, Second, StepIdentity, ThreadCount,
 };
+
+pub use bystander::{ProbeSpec, add_probe};
+pub use stream::{StreamSpec, add_stream};
 
 const THREADS: ThreadCount = ThreadCount {
     workers: 1,

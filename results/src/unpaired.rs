@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::candidate::subject_name;
+use crate::candidate::{requests_per_block, subject_name};
 use crate::compare::{CompareError, Sides, conclude};
 use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale, Validity};
 use crate::measure::{Subject, estimate};
-use crate::order_statistics::requests_needed;
 use crate::pairing::{faults_of, format_warning};
 use crate::policy::Policy;
 use crate::record::{Arm, Block, RunRecord};
@@ -20,7 +19,7 @@ use crate::record::{Arm, Block, RunRecord};
 ///
 /// # Errors
 /// [`CompareError::TwoArms`], or [`CompareError::NotComparable`] naming each hard
-/// key that differs (scenario, load model, counts, state reset, machine class,
+/// key that differs (scenario, load model with its probe, counts, state reset, machine class,
 /// version of the tool) with both values.
 pub fn compare_unpaired(
     before: &RunRecord,
@@ -47,6 +46,7 @@ pub fn compare_unpaired(
     validity
         .warnings
         .extend([before, after].into_iter().filter_map(format_warning));
+    validity.warnings.extend(sides.doubt_of_probe());
     let cells = cells(before, &sides, policy);
     let mut comparison = conclude(after, policy, cells, validity, 0, false, &sides);
     comparison.label = format!("{} → {}", before.label, after.label);
@@ -94,6 +94,7 @@ fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
                 "requests per endpoint",
                 record.load.requests_per_endpoint.to_string(),
             ),
+            ("bystander probe", probe(record)),
             ("state reset", record.load.state_reset.clone()),
             ("machine class", record.machine.class.clone()),
             ("unstall's major version", major(record)),
@@ -105,6 +106,13 @@ fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
         .filter(|((_, one), (_, other))| one != other)
         .map(|((key, one), (_, other))| format!("{key} {one} before, {other} after"))
         .collect()
+}
+
+fn probe(record: &RunRecord) -> String {
+    record.load.probe.as_ref().map_or_else(
+        || "none".to_owned(),
+        |probe| format!("{} {}/s", probe.path, probe.rate_per_second),
+    )
 }
 
 fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
@@ -189,24 +197,24 @@ fn cell(
         return None;
     }
     // The service's own errors and threads stand once, with the service.
-    let of_service = matches!(
-        metric,
-        Metric::Threads | Metric::Throughput | Metric::RssMib
-    );
+    let of_service = metric.is_of_service();
     if of_service != subject.is_none() && (of_service || metric == Metric::ErrorRate) {
         return None;
     }
     let blocks = before.per_block.len().min(after.per_block.len()).max(1) as u64;
     let n = before.n.min(after.n);
     let missing = before.value.is_none() || after.value.is_none();
-    let judged = policy.judged.contains(&metric);
+    let judged = policy.judges(subject, metric);
     // Other metrics have no intervals, and are only shown in any case.
     let has_intervals = metric.quantile().is_some() || metric == Metric::ErrorRate;
     let gap = missing && judged && has_intervals;
+    let only_shown = subject.is_some_and(|endpoint| !endpoint.judged);
+    let is_pooled = only_shown && before.low.is_some() && after.low.is_some();
     let (outcome, change) = match metric.quantile() {
         _ if gap => (Outcome::Inconclusive { pairs_needed: None }, None),
-        Some(q) if n / blocks < requests_needed(q) => {
-            let requests_needed = requests_needed(q);
+        Some(_) if is_pooled => (Outcome::Pooled, None),
+        Some(q) if n / blocks < requests_per_block(metric, q, judged) => {
+            let requests_needed = requests_per_block(metric, q, judged);
             (Outcome::Insufficient { requests_needed }, None)
         }
         _ if missing => (Outcome::NotMeasured, None),

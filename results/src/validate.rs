@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::record::{Block, EndpointSamples, ErrorKind, RunRecord};
+use crate::histogram::LatencyHistogram;
+use crate::record::{Block, EndpointSamples, ErrorKind, ProbeSamples, RunRecord};
 
 /// The first thing that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +125,9 @@ impl RunRecord {
             );
         }
         self.validate_endpoints(index, block)?;
+        if let Some(probe) = &block.probe {
+            validate_probe(&place("probe"), probe)?;
+        }
         validate_sums(index, block)
     }
 
@@ -149,11 +153,51 @@ impl RunRecord {
 }
 
 fn validate_samples(place: &str, samples: &EndpointSamples) -> Result<(), Violation> {
-    let failed = total(&samples.errors);
-    let counted = [
-        ("response", &samples.response, samples.completed),
-        ("failed", &samples.failed, failed),
-    ];
+    if samples.items_coalesced > samples.items {
+        return violation(
+            format!("{place}.items_coalesced"),
+            format!(
+                "{}, expected at most the {} of items",
+                samples.items_coalesced, samples.items
+            ),
+        );
+    }
+    validate_counts(
+        place,
+        [
+            ("response", &samples.response, samples.completed),
+            ("failed", &samples.failed, total(&samples.errors)),
+        ],
+    )
+}
+
+fn validate_probe(place: &str, probe: &ProbeSamples) -> Result<(), Violation> {
+    let failed = total(&probe.errors);
+    let local = saturating_sum(probe.local_faults.values().copied());
+    let ended = saturating_sum([probe.completed, failed, local, probe.in_flight.count()]);
+    if ended > probe.offered {
+        return violation(
+            format!("{place}.offered"),
+            format!(
+                "{}, expected at least the {ended} requests that ended or were in flight",
+                probe.offered
+            ),
+        );
+    }
+    validate_counts(
+        place,
+        [
+            ("response", &probe.response, probe.completed),
+            ("failed", &probe.failed, failed),
+        ],
+    )
+}
+
+/// Each histogram holds as many requests as are counted beside it.
+fn validate_counts(
+    place: &str,
+    counted: [(&str, &LatencyHistogram, u64); 2],
+) -> Result<(), Violation> {
     for (field, histogram, expected) in counted {
         if histogram.count() != expected {
             return violation(

@@ -97,6 +97,7 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::CpuUsPerRequest => "CPU per request",
         Metric::Throughput => "throughput",
         Metric::RssMib => "memory",
+        Metric::ProbeP90 => "bystander p90",
     }
 }
 
@@ -107,7 +108,8 @@ pub(crate) fn unit(metric: Metric) -> &'static str {
         | Metric::ResponseP95
         | Metric::ResponseP99
         | Metric::TtftP50
-        | Metric::TtftP95 => " ms",
+        | Metric::TtftP95
+        | Metric::ProbeP90 => " ms",
         Metric::ErrorRate => " %",
         Metric::BlockedMsPer1000 => " ms per 1\u{a0}000 requests",
         Metric::Threads => "",

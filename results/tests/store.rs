@@ -13,14 +13,33 @@ use unstall_results::compare::compare;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store::{self, StoreError};
-use unstall_results::synthetic::{EndpointSpec, record, run_record};
+use unstall_results::synthetic::{
+    EndpointSpec, ProbeSpec, StreamSpec, add_probe, add_stream, record, run_record,
+};
 
 fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
 fn small(seed: u64) -> RunRecord {
-    record(seed, 5, 20, &[EndpointSpec::new("GET a", 5.0)])
+    let mut small = record(seed, 5, 20, &[EndpointSpec::new("GET a", 5.0)]);
+    let probe = ProbeSpec {
+        held_before: 0.1,
+        held_after: 0.0,
+        hold_ms: 20.0,
+    };
+    add_probe(&mut small, probe);
+    let stream = StreamSpec {
+        items: 3,
+        ttft_before_ms: 2.0,
+        ttft_after_ms: 1.0,
+        gap_ms: 1.0,
+        stalled_before: 0.1,
+        stalled_after: 0.0,
+        coalesced: 0.1,
+    };
+    add_stream(&mut small, "GET a", stream);
+    small
 }
 
 #[test]

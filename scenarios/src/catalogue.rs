@@ -9,11 +9,20 @@ use crate::plan::Plan;
 use crate::resolve::{check_overrides, resolve};
 
 /// Names and texts, sorted by name.
-const SHIPPED: [(&str, &str); 4] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("auth", include_str!("../catalogue/auth.toml")),
+    (
+        "session-status",
+        include_str!("../catalogue/session-status.toml"),
+    ),
     (
         "share-access",
         include_str!("../catalogue/share-access.toml"),
+    ),
+    ("stop", include_str!("../catalogue/stop.toml")),
+    (
+        "streaming-messages",
+        include_str!("../catalogue/streaming-messages.toml"),
     ),
     ("tunnel", include_str!("../catalogue/tunnel.toml")),
     ("usage-check", include_str!("../catalogue/usage-check.toml")),

@@ -51,7 +51,7 @@ impl Expect {
     ) -> Result<(), CheckFailure> {
         self.check_head(status, headers, body)?;
         if self.reads_json() {
-            self.check_json(&self.decode(body)?, body)?;
+            self.check_json(&self.decode(body, "body")?, body)?;
         }
         Ok(())
     }
@@ -102,23 +102,11 @@ impl Expect {
         ))
     }
 
-    /// Checks one item of a stream.
-    ///
-    /// # Errors
-    /// The first test of `each` that fails, or an item that isn't JSON.
-    pub fn check_item(&self, item: &[u8]) -> Result<(), CheckFailure> {
-        if self.each.is_empty() {
-            return Ok(());
-        }
-        let document = self.decode(item)?;
-        self.run_tests(&self.each, &document, item)
-    }
-
     fn check_json(&self, document: &Json, body: &[u8]) -> Result<(), CheckFailure> {
         self.run_tests(&self.json, document, body)
     }
 
-    fn run_tests(
+    pub(crate) fn run_tests(
         &self,
         tests: &BTreeMap<String, JsonTest>,
         document: &Json,
@@ -135,15 +123,23 @@ impl Expect {
         Err(self.failure(CheckKind::Check, what, body))
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Json, CheckFailure> {
-        serde_json::from_slice(body).map_err(|error| {
-            let what = if body.is_empty() {
-                "the body is empty, expected JSON".to_owned()
-            } else {
-                format!("the body is not JSON ({error})")
-            };
-            self.failure(CheckKind::Decode, what, body)
-        })
+    /// Reads `what` the bytes are, a body or an item, as JSON.
+    pub(crate) fn decode(&self, bytes: &[u8], what: &str) -> Result<Json, CheckFailure> {
+        serde_json::from_slice(bytes).map_err(|error| self.not_json(bytes, what, &error))
+    }
+
+    pub(crate) fn not_json(
+        &self,
+        bytes: &[u8],
+        what: &str,
+        error: &serde_json::Error,
+    ) -> CheckFailure {
+        let wrong = if bytes.is_empty() {
+            format!("the {what} is empty, expected JSON")
+        } else {
+            format!("the {what} is not JSON ({error})")
+        };
+        self.failure(CheckKind::Decode, wrong, bytes)
     }
 
     fn failure(&self, kind: CheckKind, what: String, body: &[u8]) -> CheckFailure {
@@ -182,7 +178,7 @@ impl Request {
         if self.extract.is_empty() {
             return Ok(BTreeMap::new());
         }
-        self.extract_from(&self.expect.decode(body)?, body)
+        self.extract_from(&self.expect.decode(body, "body")?, body)
     }
 
     /// Checks an answer and takes this request's variables from it, parsing once.
@@ -199,7 +195,7 @@ impl Request {
         if !self.expect.reads_json() && self.extract.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let document = self.expect.decode(body)?;
+        let document = self.expect.decode(body, "body")?;
         self.expect.check_json(&document, body)?;
         self.extract_from(&document, body)
     }

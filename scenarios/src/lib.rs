@@ -34,6 +34,7 @@ pub mod template;
 mod deserialize;
 mod document;
 mod encode;
+mod item;
 mod raw;
 mod resolve;
 

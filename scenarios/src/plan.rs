@@ -39,12 +39,9 @@ impl Plan {
         self.redaction.apply(text)
     }
 
-    /// The first request that reads its answer as a stream, for an engine that
-    /// can't drive one and must say so.
-    pub fn first_stream(&self) -> Option<&Request> {
-        self.requests
-            .iter()
-            .find(|request| request.stream.is_some())
+    /// Whether any request reads its answer as a stream.
+    pub fn has_stream(&self) -> bool {
+        self.requests.iter().any(|request| request.stream.is_some())
     }
 
     /// The endpoints' names, in order.
@@ -155,6 +152,8 @@ pub struct Request {
     pub think: Duration,
     /// Longer is an error.
     pub timeout: Duration,
+    /// False when its times are shown and not judged.
+    pub judged: bool,
 }
 
 /// A request's body.
@@ -241,7 +240,10 @@ pub struct Stream {
     /// A final item of exactly this text (as `[DONE]`): no JSON, not counted, and
     /// without it the stream is `truncated`.
     pub end_marker: Option<String>,
-    /// Longest silence.
+    /// Hang up after this many items, and not before the first meaningful one: such a stream is
+    /// a success as soon as it is left, and never has to be complete.
+    pub leave_after: Option<u64>,
+    /// Longest silence within the body; more is an error of kind `timeout`.
     pub idle_timeout: Duration,
 }
 
@@ -254,7 +256,7 @@ pub enum Decoder {
     Ndjson,
     /// JSON objects one after the other.
     JsonObjects,
-    /// Whatever one read brings.
+    /// The body's pieces as they come: an HTTP chunk, or the part of it that one read brings.
     Chunks,
 }
 
@@ -292,6 +294,8 @@ pub struct Probe {
 pub struct Load {
     /// Concurrency levels of the closed model; empty when the load is open.
     pub concurrency: Vec<u32>,
+    /// Requests per endpoint, level and block, where the file says how many are enough.
+    pub requests: Option<u64>,
     /// The open model, when the file asks for it instead.
     pub open: Option<OpenLoad>,
 }

@@ -203,6 +203,8 @@ pub(crate) struct Request {
     pub(crate) think: Option<DurationText>,
     /// Longer is an error [the defaults'].
     pub(crate) timeout: Option<DurationText>,
+    /// Whether a comparison judges its times [true]; errors are judged in any case.
+    pub(crate) judge: Option<bool>,
 }
 
 /// What a right answer looks like.
@@ -252,10 +254,14 @@ pub(crate) struct Stream {
     pub(crate) decoder: Decoder,
     /// The first item that passes ends the time to first token [the first item].
     pub(crate) meaningful: Option<ItemTest>,
+    /// Hang up after this many items, the first meaningful one at the earliest, as a user does
+    /// who goes away [read to the end].
+    #[schemars(range(min = 1))]
+    pub(crate) leave_after: Option<u64>,
     /// What a whole stream has; less is an error of kind `truncated`.
     #[serde(default)]
     pub(crate) complete: Complete,
-    /// The longest silence [10s].
+    /// The longest silence within the body [10s].
     pub(crate) idle_timeout: Option<DurationText>,
 }
 
@@ -269,7 +275,7 @@ pub(crate) enum Decoder {
     Ndjson,
     /// JSON objects one after the other.
     JsonObjects,
-    /// Whatever one read brings.
+    /// The body's pieces as they come: an HTTP chunk, or the part of it that one read brings.
     Chunks,
 }
 
@@ -317,6 +323,9 @@ pub(crate) struct Closed {
     /// Numbers of users, one level after the other.
     #[schemars(length(min = 1), inner(range(min = 1, max = 10_000)))]
     pub(crate) concurrency: Vec<u32>,
+    /// Requests per endpoint, level and block [400, and in `run` at least 3 per user].
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) requests: Option<u64>,
 }
 
 /// Sends at their own times.

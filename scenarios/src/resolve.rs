@@ -26,9 +26,13 @@ mod variables;
 const CONCURRENCY_DEFAULT: [u32; 3] = [10, 20, 50];
 /// More users than this are a typo, or need more than one machine.
 const CONCURRENCY_MAX: u32 = 10_000;
+/// As many as the command line takes.
+const REQUESTS_MAX: u64 = 100_000_000;
 /// The bystander's rate when a file says nothing, requests per second.
 const PROBE_RATE_DEFAULT: f64 = 50.0;
 /// More is load, no bystander.
+const PROBE_RATE_MAX: f64 = 1_000.0;
+/// More than one machine sends.
 const RATE_MAX: f64 = 1_000_000.0;
 
 impl Plan {
@@ -147,6 +151,7 @@ fn as_request(setup: raw::Setup) -> raw::Request {
         stream: None,
         think: None,
         timeout: setup.timeout,
+        judge: None,
     }
 }
 
@@ -193,7 +198,7 @@ fn resolve_probe(
     let place = Place::Root.key("probe");
     let path = values::literal_path(document, &place.key("path"), &raw.path)?;
     let rate = raw.rate.unwrap_or(PROBE_RATE_DEFAULT);
-    values::rate(document, &place.key("rate"), rate)?;
+    values::rate(document, &place.key("rate"), rate, PROBE_RATE_MAX)?;
     Ok(Some(Probe { path, rate }))
 }
 
@@ -207,18 +212,24 @@ fn resolve_load(document: &Document<'_>, raw: raw::Load) -> Result<Load, Scenari
         )),
         (None, None) => Ok(Load {
             concurrency: CONCURRENCY_DEFAULT.to_vec(),
+            requests: None,
             open: None,
         }),
         (Some(closed), None) => {
             let levels = &closed.concurrency;
             check_concurrency(document, levels)?;
+            if let Some(requests) = closed.requests {
+                check_requests(document, &place.key("closed").key("requests"), requests)?;
+            }
             Ok(Load {
                 concurrency: levels.clone(),
+                requests: closed.requests,
                 open: None,
             })
         }
         (None, Some(open)) => Ok(Load {
             concurrency: Vec::new(),
+            requests: None,
             open: Some(resolve_open(document, open)?),
         }),
     }
@@ -252,6 +263,21 @@ fn check_concurrency(document: &Document<'_>, levels: &[u32]) -> Result<(), Scen
     Ok(())
 }
 
+fn check_requests(
+    document: &Document<'_>,
+    place: &Place<'_>,
+    requests: u64,
+) -> Result<(), ScenarioError> {
+    if (1..=REQUESTS_MAX).contains(&requests) {
+        return Ok(());
+    }
+    Err(document.error(
+        place,
+        format!("{requests} requests, expected 1 to {REQUESTS_MAX}"),
+        "write how many per endpoint and level, as `requests = 10`, or leave it out for 400",
+    ))
+}
+
 fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, ScenarioError> {
     let root = Place::Root;
     let load = root.key("load");
@@ -266,7 +292,7 @@ fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, Sce
     }
     let stages = raw.stages.iter().enumerate().map(|(index, stage)| {
         let place = place.item(index);
-        values::rate(document, &place.key("rate"), stage.rate)?;
+        values::rate(document, &place.key("rate"), stage.rate, RATE_MAX)?;
         let duration = values::positive_duration(document, &place.key("for"), &stage.duration.0)?;
         Ok(Stage {
             rate: stage.rate,

@@ -142,16 +142,54 @@ fn a_streams_items_are_checked_one_by_one() {
     let request = request(
         "stream = { decoder = 'ndjson' }\nexpect = { each = { json = { '/message' = 'string' } } }",
     );
-    assert_eq!(request.expect.check_item(br#"{"message": ""}"#), Ok(()));
+    assert_eq!(request.accept_item(br#"{"message": ""}"#, true), Ok(true));
     let failed = request
-        .expect
-        .check_item(br#"{"message": null}"#)
+        .accept_item(br#"{"message": null}"#, false)
         .unwrap_err();
     assert_eq!(failed.kind, CheckKind::Check);
-    assert_eq!(
-        request.expect.check_item(b"{").unwrap_err().kind,
-        CheckKind::Decode
+    let broken = request.accept_item(b"{", false).unwrap_err();
+    assert_eq!(broken.kind, CheckKind::Decode);
+    assert!(
+        broken.message.starts_with("the item is not JSON"),
+        "{broken}"
     );
+}
+
+/// CASES 16: which item is the first token is for the scenario to say.
+#[test]
+fn an_item_means_something_by_the_scenarios_test() {
+    let request = |decoder: &str| {
+        request(&format!(
+            "stream = {{ decoder = '{decoder}', meaningful = {{ json = '/message', is = 'non-empty' }} }}"
+        ))
+    };
+    let events = request("sse");
+    assert_eq!(
+        events.accept_item(br#"{"role": "assistant"}"#, true),
+        Ok(false)
+    );
+    assert_eq!(events.accept_item(br#"{"message": ""}"#, true), Ok(false));
+    assert_eq!(events.accept_item(br#"{"message": "a"}"#, true), Ok(true));
+    // Events may be anything; what JSON Lines calls a document may not.
+    assert_eq!(events.accept_item(b"ping", true), Ok(false));
+    let lines = request("ndjson");
+    for asks_meaning in [true, false] {
+        let failed = lines.accept_item(b"ping", asks_meaning).unwrap_err();
+        assert_eq!(failed.kind, CheckKind::Decode);
+    }
+}
+
+#[test]
+fn the_last_item_and_the_end_marker_are_told_apart_from_others() {
+    let request = request(
+        "stream = { decoder = 'sse', complete = { last = { json = '/done', equals = true }, end_marker = '[DONE]' } }",
+    );
+    let stream = request.stream.unwrap();
+    assert!(stream.is_end_marker(b"[DONE]") && !stream.is_end_marker(b"[DONE] "));
+    assert_eq!(stream.lacks_in_last(br#"{"done": true}"#), None);
+    let lack = stream.lacks_in_last(br#"{"done": false}"#).unwrap();
+    assert_eq!(lack, "`/done` of the last item is not true");
+    assert!(stream.lacks_in_last(b"bye").is_some());
 }
 
 /// The answers of the service's interface page pass, and lose no field unseen.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::faulty::fine;
 use crate::http_message::json_answer;
+use crate::stream_fault;
+use crate::stream_format::StreamFormat;
 
 const SLOW_MS_MAX: u64 = 60_000;
 const SLOW_PIECES: usize = 10;
@@ -19,6 +21,8 @@ pub(crate) enum Fault {
     Named(&'static str),
     Slow(Duration),
     SlowBody(Duration),
+    /// A name of [`stream_fault`].
+    Stream(&'static str, StreamFormat),
     Unknown,
 }
 
@@ -104,6 +108,11 @@ impl Fault {
             ["ok" | "health"] => Self::Fine,
             ["slow", ms] => time(ms).map_or(Self::Unknown, Self::Slow),
             ["slow-body", ms] => time(ms).map_or(Self::Unknown, Self::SlowBody),
+            ["stream", name, format] => {
+                let known = stream_fault::NAMES.iter().find(|known| *known == name);
+                let stream = known.zip(StreamFormat::parse(format));
+                stream.map_or(Self::Unknown, |(name, format)| Self::Stream(name, format))
+            }
             [name] => {
                 let named = NAMES
                     .iter()
@@ -131,6 +140,7 @@ impl Fault {
                 script
             }
             Self::SlowBody(time) => slow_body(*time),
+            Self::Stream(name, format) => stream_fault::script(name, *format),
             Self::Named(name) => named(name),
             Self::Unknown => whole(&json_answer(
                 "404 Not Found",
@@ -273,6 +283,8 @@ mod tests {
             "/600",
             "/slow/9999999",
             "/ok/500",
+            "/stream/nonsense/sse",
+            "/stream/cut/xml",
         ] {
             assert_eq!(Fault::of(path, 1), Fault::Unknown, "{path}");
         }

@@ -55,6 +55,28 @@ pub enum Behaviour {
 /// | `/after/{n}/{path}` | the first n requests are `/ok`, all later ones are `{path}` |
 /// | `/every/{n}/{path}` | each n-th request is `{path}`, the others are `/ok` |
 ///
+/// Streams, as `/stream/{what}/{format}` with a [`StreamFormat`](crate::StreamFormat)'s name;
+/// five items `{"message":"word 1 "}`, each an HTTP chunk, `[DONE]` behind them in `sse`:
+///
+/// | what | what happens |
+/// |---|---|
+/// | `complete` | all of it |
+/// | `bytes` | each byte is a chunk |
+/// | `one-write` | all in one write |
+/// | `chat` | role, reasoning, then words; 30 ms before each |
+/// | `unterminated` | nothing behind the last item: no marker, blank line or line feed |
+/// | `short`, `empty` | a proper end after three items, or none |
+/// | `meaningless` | five empty messages |
+/// | `half-item` | a proper end in the middle of the fifth item |
+/// | `cut`, `reset` | closed or reset in the middle of the fourth item |
+/// | `early-close` | closed behind the head |
+/// | `garbage` | `oops` as the third item |
+/// | `wrong-item` | a number for a message in the third item |
+/// | `after-the-end` | an item behind the end marker |
+/// | `endless` | a second item that goes on for 8 MiB |
+/// | `silent` | nothing more after two items |
+/// | `wrong-type` | all of it, called `application/json` |
+///
 /// HEAD gets the head only.
 #[derive(Debug)]
 pub struct FaultyServer {
@@ -208,18 +230,18 @@ fn answer(mut stream: &TcpStream, request: &Request, fault: &Fault) -> io::Resul
     for piece in &script.pieces {
         std::thread::sleep(piece.after);
         let head_only = request.method == "HEAD" && script.is_http;
-        let end = piece
-            .bytes
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-            .map(|at| at + 4);
-        match end {
-            Some(end) if head_only && !piece.is_interim => {
-                stream.write_all(&piece.bytes[..end])?;
-                return Ok(script.ending);
-            }
-            _ => stream.write_all(&piece.bytes)?,
+        let end = || {
+            let mut fours = piece.bytes.windows(4);
+            fours.position(|four| four == b"\r\n\r\n")
+        };
+        if head_only
+            && !piece.is_interim
+            && let Some(end) = end()
+        {
+            stream.write_all(&piece.bytes[..end + 4])?;
+            return Ok(script.ending);
         }
+        stream.write_all(&piece.bytes)?;
     }
     Ok(script.ending)
 }

@@ -20,6 +20,10 @@ use crate::record_file::Placement;
 use crate::session::{self, Prepared, Session, Stage, Turn};
 use crate::{identity, inputs, interrupt};
 
+/// Requests per endpoint and block where neither scenario nor command line says: enough to
+/// judge a p95.
+const REQUESTS_DEFAULT: u64 = 400;
+
 /// One side of the comparison.
 #[derive(Debug, Clone)]
 enum Version {
@@ -105,6 +109,11 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .into_iter()
         .map(|plan| open(&arguments, &before, &after, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    for version in [&before, &after] {
+        if let Version::Url { target, .. } = version {
+            opening::reachable(target)?;
+        }
+    }
     let stop = interrupt::listen()?;
     let before_block = arguments
         .before_block
@@ -140,19 +149,23 @@ fn open(
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let seed = identity::seed(arguments.seed);
+    let requests = arguments
+        .requests
+        .or(plan.load.requests)
+        .unwrap_or(REQUESTS_DEFAULT);
     let design = Design::new(
         arguments.pairs,
         arguments.concurrency.clone(),
         Policy::default().alpha,
         seed,
-        arguments.requests,
+        requests,
     )?;
-    let turns = session::turns(&design, Amount::PerEndpoint(arguments.requests));
+    let turns = session::turns(&design, Amount::PerEndpoint(requests));
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
         model: "closed".to_owned(),
         levels: design.levels().to_vec(),
-        requests_per_endpoint: arguments.requests,
+        requests_per_endpoint: requests,
         warmup_per_user,
         warmup_ms_min,
         pairs: design.pairs(),
@@ -165,7 +178,7 @@ fn open(
         .to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
-        probe: None,
+        probe: opening::probe(&plan),
     };
     Opening {
         placement: Placement::of(common),

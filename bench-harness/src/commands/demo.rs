@@ -56,7 +56,7 @@ struct Replay {
 pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::Result<Outcome> {
     let reference = find_program(REFERENCE)?;
     let plan = MigrationPlan::shipped()?;
-    let replays = resolve_steps(&plan, &arguments.steps)?
+    let replays = resolve_steps(&plan, &arguments.steps())?
         .into_iter()
         .map(|step| resolve(arguments, &plan, step))
         .collect::<anyhow::Result<Vec<Replay>>>()?;
@@ -193,7 +193,7 @@ fn open(
         state_reset: servers.state_reset().to_owned(),
         store_round_trip_us: Some(servers.round_trip_us()),
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
-        probe: None,
+        probe: opening::probe(&replay.scenario),
     };
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),
@@ -341,7 +341,7 @@ fn command_line(arguments: &DemoArguments) -> String {
     if arguments.aa {
         line.push_str(" --aa");
     }
-    line.push_str(&format!(" --steps {}", arguments.steps.join(",")));
+    line.push_str(&format!(" --steps {}", arguments.steps().join(",")));
     if let Some(seed) = arguments.seed {
         line.push_str(&format!(" --seed {seed}"));
     }

@@ -21,14 +21,18 @@ const REQUESTS_DEFAULT: u64 = 400;
 /// Rounds per user that a bare `run` makes at least.
 const ROUNDS_MIN: u64 = 3;
 
-/// When a block of this many users is over.
-fn amount(arguments: &RunArguments, level: u32) -> Amount {
+/// When a block of this many users is over: what the command line says goes before what the
+/// scenario says.
+fn amount(arguments: &RunArguments, plan: &Plan, level: u32) -> Amount {
     let users = u64::from(level);
     match (arguments.duration, arguments.requests, arguments.rounds) {
         (Some(duration), ..) => Amount::For(duration),
         (_, Some(requests), _) => Amount::PerEndpoint(requests),
         (.., Some(rounds)) => Amount::PerEndpoint(rounds.saturating_mul(users)),
-        (None, None, None) => Amount::PerEndpoint(REQUESTS_DEFAULT.max(ROUNDS_MIN * users)),
+        (None, None, None) => {
+            let usual = REQUESTS_DEFAULT.max(ROUNDS_MIN * users);
+            Amount::PerEndpoint(plan.load.requests.unwrap_or(usual))
+        }
     }
 }
 
@@ -50,6 +54,7 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
         .into_iter()
         .map(|plan| open(arguments, &target, plan))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    opening::reachable(&target)?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
     for session in sessions {
@@ -70,7 +75,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
     let turns: Vec<Turn> = levels
         .iter()
         .map(|&level| {
-            let amount = amount(arguments, level);
+            let amount = amount(arguments, &plan, level);
             Turn {
                 arm: ONLY,
                 pair: 0,
@@ -97,7 +102,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         state_reset: "none".to_owned(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
-        probe: None,
+        probe: opening::probe(&plan),
     };
     let arm = Arm {
         command: None,

@@ -6,7 +6,9 @@ use serde::Serialize;
 use unstall_results::comparison::{
     Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
 };
+use unstall_results::record::RunRecord;
 
+use super::beside::{self, BystanderDocument, StreamDocument};
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -47,6 +49,10 @@ pub(crate) struct ComparisonDocument {
     worst_cell: Option<usize>,
     /// The step's criteria.
     criteria: Vec<CriterionDocument>,
+    /// What the bystander probe waited, by version and level; empty without one.
+    bystanders: Vec<BystanderDocument>,
+    /// Streams by endpoint, level and version; empty without any.
+    streams: Vec<StreamDocument>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -92,8 +98,8 @@ struct CellDocument {
     after: EstimateDocument,
     /// The difference, where there is one to tell.
     change: Option<ChangeDocument>,
-    /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`
-    /// or `not_measured`.
+    /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`, `pooled`
+    /// (too few requests per block to compare, and only shown) or `not_measured`.
     outcome: &'static str,
     /// Pairs that would probably settle an inconclusive cell.
     pairs_needed: Option<u32>,
@@ -141,8 +147,9 @@ struct ChangeDocument {
     minimum_detectable: Option<f64>,
 }
 
-impl From<&Comparison> for ComparisonDocument {
-    fn from(comparison: &Comparison) -> Self {
+impl ComparisonDocument {
+    /// A comparison with what was seen beside its cells.
+    pub(crate) fn new(record: &RunRecord, comparison: &Comparison) -> Self {
         Self {
             label: comparison.label.clone(),
             scenario: comparison.scenario.clone(),
@@ -173,6 +180,8 @@ impl From<&Comparison> for ComparisonDocument {
                 .iter()
                 .map(CriterionDocument::from)
                 .collect(),
+            bystanders: beside::bystanders(record),
+            streams: beside::streams(record),
         }
     }
 }
@@ -199,6 +208,7 @@ impl From<&Cell> for CellDocument {
             Outcome::Insufficient { requests_needed } => {
                 ("insufficient", None, Some(requests_needed))
             }
+            Outcome::Pooled => ("pooled", None, None),
             Outcome::NotMeasured => ("not_measured", None, None),
         };
         let family = match cell.family {
@@ -269,5 +279,6 @@ fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
         Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
         Metric::Throughput => ("throughput", "requests per second"),
         Metric::RssMib => ("rss_mib", "MiB"),
+        Metric::ProbeP90 => ("probe_p90", "ms"),
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::summary::{Percentile, Summary, summarise};
 
+use super::beside::{self, BystanderDocument, StreamDocument};
 use super::comparison::EstimateDocument;
 use super::finite;
 
@@ -24,6 +25,10 @@ pub(crate) struct RunDocument {
     faults: Vec<String>,
     /// Every level and endpoint; invalid blocks are left out.
     measured: Vec<MeasuredDocument>,
+    /// What the bystander probe waited, by level; empty without one.
+    bystanders: Vec<BystanderDocument>,
+    /// Streams by endpoint and level; empty without any.
+    streams: Vec<StreamDocument>,
 }
 
 /// One endpoint, or the whole service, at one level.
@@ -74,25 +79,21 @@ impl From<&RunRecord> for RunDocument {
                 .iter()
                 .map(MeasuredDocument::from)
                 .collect(),
+            bystanders: beside::bystanders(record),
+            streams: beside::streams(record),
         }
     }
 }
 
 impl From<&Summary> for MeasuredDocument {
     fn from(summary: &Summary) -> Self {
-        let errors = summary
-            .errors
-            .iter()
-            .map(|(kind, count)| (error_name(*kind), *count));
         Self {
             arm: summary.arm.clone(),
             level: summary.level,
             endpoint: summary.endpoint.clone(),
             requests: summary.requests,
             completed: summary.completed,
-            errors: errors
-                .map(|(name, count)| (name.to_owned(), count))
-                .collect(),
+            errors: counts_by_name(&summary.errors),
             requests_per_second: finite(summary.throughput_per_second),
             p50_ms: percentile(summary, 0.5),
             p95_ms: percentile(summary, 0.95),
@@ -110,6 +111,14 @@ fn percentile(summary: &Summary, q: f64) -> Option<EstimateDocument> {
     let same = |percentile: &&Percentile| (percentile.q - q).abs() < 1e-9;
     let percentile = summary.percentiles.iter().find(same)?;
     Some(EstimateDocument::from(&percentile.estimate))
+}
+
+/// Failures by the names that a record uses.
+pub(super) fn counts_by_name(errors: &BTreeMap<ErrorKind, u64>) -> BTreeMap<String, u64> {
+    let errors = errors.iter();
+    errors
+        .map(|(kind, count)| (error_name(*kind).to_owned(), *count))
+        .collect()
 }
 
 fn error_name(kind: ErrorKind) -> &'static str {

@@ -52,10 +52,51 @@ impl WriteStamp {
     }
 }
 
-/// The socket, with its stamp.
+/// The last read of a user's connection, shared with the socket: whatever items it brought
+/// have its time. Off unless a stream is read, because nobody else asks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReadStamp(Rc<Reads>);
+
+#[derive(Debug, Default)]
+struct Reads {
+    is_on: Cell<bool>,
+    number: Cell<u64>,
+    at: Cell<Option<Instant>>,
+}
+
+impl ReadStamp {
+    /// Switches the stamp for the request that is about to be sent.
+    pub(super) fn switch(&self, is_on: bool) {
+        self.0.is_on.set(is_on);
+    }
+
+    /// Which read was the last, and when it returned.
+    pub(super) fn last(&self) -> (u64, Instant) {
+        let at = self.0.at.get();
+        (self.0.number.get(), at.unwrap_or_else(Instant::now))
+    }
+
+    fn stamp(&self) {
+        if self.0.is_on.get() {
+            self.0.number.set(self.0.number.get() + 1);
+            self.0.at.set(Some(Instant::now()));
+        }
+    }
+}
+
+/// What the socket stamps.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SocketStamps {
+    /// The request's first written byte.
+    pub(super) written: WriteStamp,
+    /// The answer's reads.
+    pub(super) reads: ReadStamp,
+}
+
+/// The socket, with its stamps.
 struct StampedStream {
     stream: TokioIo<TcpStream>,
-    stamp: WriteStamp,
+    stamps: SocketStamps,
 }
 
 impl Read for StampedStream {
@@ -64,7 +105,11 @@ impl Read for StampedStream {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.stamps.reads.stamp();
+        }
+        read
     }
 }
 
@@ -74,7 +119,7 @@ impl Write for StampedStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let stamp = self.stamp.clone();
+        let stamp = self.stamps.written.clone();
         stamp.around(|| Pin::new(&mut self.stream).poll_write(cx, bytes))
     }
 
@@ -95,7 +140,7 @@ impl Write for StampedStream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let stamp = self.stamp.clone();
+        let stamp = self.stamps.written.clone();
         stamp.around(|| Pin::new(&mut self.stream).poll_write_vectored(cx, slices))
     }
 }
@@ -111,7 +156,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Resolves, connects and prepares HTTP.
-    pub(super) async fn open(target: &Target, stamp: &WriteStamp) -> Result<Self, Failure> {
+    pub(super) async fn open(target: &Target, stamps: &SocketStamps) -> Result<Self, Failure> {
         let stream = connect(target).await?;
         // Small requests must leave at once; a socket without it measures Nagle's algorithm.
         stream
@@ -119,7 +164,7 @@ impl Connection {
             .map_err(|error| Failure::lost(&error))?;
         let io = StampedStream {
             stream: TokioIo::new(stream),
-            stamp: stamp.clone(),
+            stamps: stamps.clone(),
         };
         let (sender, driver) = http1::handshake(io)
             .await

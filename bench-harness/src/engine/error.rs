@@ -19,17 +19,6 @@ pub enum EngineError {
     /// No user, no request, or no time.
     #[error("nothing to send: {0}")]
     Nothing(&'static str),
-    /// The scenario has a streamed answer.
-    #[error(
-        "request `{request}` of scenario `{scenario}` reads its answer as a stream, \
-         which this version does not drive; take out [request.stream] to measure the whole answer"
-    )]
-    Stream {
-        /// The scenario.
-        scenario: String,
-        /// The request.
-        request: String,
-    },
     /// A setup request failed.
     #[error(
         "setup request `{}` failed: {}{}{}; mend the service or the scenario's [[setup]]",

@@ -13,8 +13,9 @@ use hyper::http::{HeaderMap, Request, Response};
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
 
-use super::connection::{Connection, WriteStamp};
+use super::connection::{Connection, SocketStamps};
 use super::failure::Failure;
+use super::streamed::StreamReader;
 use super::target::Target;
 
 /// Bodies are kept for the check up to this size; what is longer is only counted.
@@ -24,7 +25,7 @@ const CHECKED_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub(super) struct Client {
     target: Arc<Target>,
     connection: Option<Connection>,
-    stamp: WriteStamp,
+    stamps: SocketStamps,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -53,48 +54,61 @@ impl Stamps {
     }
 }
 
-/// A complete answer.
+/// A complete answer, or as much of a stream as the scenario wants.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     /// Whole if that was asked for, else its first part.
     pub(super) body: Bytes,
     pub(super) body_bytes: u64,
+    /// There may be more of it, which nobody wants: the connection is of no use any more.
+    is_left: bool,
+}
+
+/// What is done with the body of an answer.
+pub(super) enum Reading<'r> {
+    /// Its first part is kept, for messages; the rest is counted and let go.
+    Counted,
+    /// It is kept whole, for the check.
+    Kept,
+    /// It is read item by item, if the head is a stream's; else it is counted.
+    Streamed(&'r mut StreamReader),
 }
 
 impl Client {
-    pub(super) fn new(target: Arc<Target>, stamp: WriteStamp) -> Self {
+    pub(super) fn new(target: Arc<Target>, stamps: SocketStamps) -> Self {
         Self {
             target,
             connection: None,
-            stamp,
+            stamps,
             timer: Box::pin(tokio::time::sleep(Duration::from_secs(0))),
         }
     }
 
     /// Sends one request and reads its answer to the end, not beyond `timeout` after `intended`.
     ///
-    /// Without `keep_body` only the first part of the body is kept, for messages.
     /// Opening a connection is part of the request. A failed connection is dropped; the
     /// next request opens another one.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-        keep_body: bool,
+        reading: Reading<'_>,
         intended: Instant,
         timeout: Duration,
     ) -> (Stamps, Result<Answer, Failure>) {
         let released = Instant::now();
-        self.stamp.arm();
+        self.stamps.written.arm();
+        let is_streamed = matches!(reading, Reading::Streamed(_));
+        self.stamps.reads.switch(is_streamed);
         let mut answered = false;
         let deadline = intended + timeout;
         let Self {
             target,
             connection,
-            stamp,
+            stamps,
             timer,
         } = self;
-        let work = converse(target, connection, stamp, request, keep_body, &mut answered);
+        let work = converse(target, connection, stamps, request, reading, &mut answered);
         let outcome = before(timer.as_mut(), deadline, work)
             .await
             .unwrap_or_else(|| {
@@ -104,12 +118,12 @@ impl Client {
                 ))
             });
         let ended = Instant::now();
-        if outcome.is_err() {
+        if outcome.as_ref().map_or(true, |answer| answer.is_left) {
             self.connection = None;
         }
         let stamps = Stamps {
             released,
-            written: self.stamp.get(),
+            written: self.stamps.written.get(),
             ended,
             answered,
         };
@@ -121,9 +135,9 @@ impl Client {
 async fn converse(
     target: &Target,
     slot: &mut Option<Connection>,
-    stamp: &WriteStamp,
+    stamps: &SocketStamps,
     request: Request<Full<Bytes>>,
-    keep_body: bool,
+    reading: Reading<'_>,
     answered: &mut bool,
 ) -> Result<Answer, Failure> {
     if let Some(idle) = slot.as_mut()
@@ -138,20 +152,20 @@ async fn converse(
         match send(connection, request).await {
             Ok(response) => {
                 *answered = true;
-                return read(connection, response, keep_body).await;
+                return read(connection, stamps, response, reading).await;
             }
             // The service closed the idle connection in this very moment and nothing was
             // written: sending on a new one repeats nothing.
-            Err((_, Some(unsent))) if stamp.get().is_none() => request = unsent,
+            Err((_, Some(unsent))) if stamps.written.get().is_none() => request = unsent,
             Err((failure, _)) => return Err(failure),
         }
     }
-    let connection = slot.insert(Connection::open(target, stamp).await?);
+    let connection = slot.insert(Connection::open(target, stamps).await?);
     let response = send(connection, request)
         .await
         .map_err(|(failure, _)| failure)?;
     *answered = true;
-    read(connection, response, keep_body).await
+    read(connection, stamps, response, reading).await
 }
 
 type Unsent = Option<Request<Full<Bytes>>>;
@@ -174,11 +188,26 @@ async fn send(
 /// Reads the body to its end, so that the connection is free again.
 async fn read(
     connection: &mut Connection,
+    stamps: &SocketStamps,
     response: Response<Incoming>,
-    keep_body: bool,
+    reading: Reading<'_>,
 ) -> Result<Answer, Failure> {
     let (head, mut body) = response.into_parts();
     let (_, mut driving) = connection.split();
+    let keep_body = match reading {
+        Reading::Kept => true,
+        Reading::Streamed(reader) if reader.expects(&head)? => {
+            let read = reader.read(&mut driving, body, &stamps.reads).await?;
+            return Ok(Answer {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body: Bytes::new(),
+                body_bytes: read.body_bytes,
+                is_left: read.is_left,
+            });
+        }
+        Reading::Counted | Reading::Streamed(_) => false,
+    };
     let mut kept = Kept::default();
     let mut body_bytes = 0_u64;
     while let Some(frame) = Connection::drive(&mut driving, body.frame()).await {
@@ -195,6 +224,7 @@ async fn read(
         headers: head.headers,
         body: kept.into_bytes(),
         body_bytes,
+        is_left: false,
     })
 }
 
@@ -239,7 +269,7 @@ impl Kept {
 ///
 /// One timer per user is enough: it is moved only when it has fired early or
 /// stands too late, so a request that ends in time costs no timer operation.
-async fn before<F: Future>(
+pub(super) async fn before<F: Future>(
     mut timer: Pin<&mut Sleep>,
     deadline: Instant,
     work: F,

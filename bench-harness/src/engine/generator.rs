@@ -18,6 +18,7 @@ use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
 use super::tally::{FinishedTally, thread_cpu};
 use super::target::Target;
+use super::turns;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec};
 
@@ -47,14 +48,23 @@ pub(super) struct Finished {
 
 /// A single-threaded runtime whose tasks need no `Send`.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
+    builder().build_local(LocalOptions::default())
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
 }
 
 /// Runs the thread's part of the block to its end.
 pub(super) fn run(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {
-    let runtime = runtime()?;
+    let mut builder = builder();
+    if job.plan.has_stream() {
+        turns::begin();
+        turns::watch(&mut builder);
+    }
+    let runtime = builder.build_local(LocalOptions::default())?;
     runtime.block_on(root(job, events))
 }
 
@@ -92,10 +102,11 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     let Measured {
         mut tally,
         cpu_before,
-    } = measured.unwrap_or_else(|| Measured::begin(job.plan.requests.len(), now));
+    } = measured.unwrap_or_else(|| Measured::begin(&job.plan, now));
     for watch in watches {
         if let Some(request) = watch.in_flight.get() {
-            tally.censored(request.endpoint, request.intended, watch.written.get(), now);
+            let written = watch.stamps.written.get();
+            tally.censored(request.endpoint, request.intended, written, now);
         }
     }
     Ok(Finished {

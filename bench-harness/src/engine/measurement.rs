@@ -9,6 +9,7 @@ use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, Second};
 use unstall_scenarios::plan::Plan;
 
 use super::generator::Finished;
+use super::probe::ProbeMeasurement;
 use super::series::SharedSeries;
 use super::tally::{Examples, FinishedTally};
 
@@ -43,6 +44,8 @@ pub struct BlockMeasurement {
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
     pub examples: Vec<ErrorExample>,
+    /// What the bystander probe saw, if there was one.
+    pub probe: Option<ProbeMeasurement>,
 }
 
 /// Why a block ended.
@@ -93,7 +96,7 @@ impl BlockMeasurement {
         series: &SharedSeries,
         ended: Ended,
     ) -> Self {
-        let mut tally = FinishedTally::empty(plan.requests.len());
+        let mut tally = FinishedTally::empty(plan);
         let mut counts = Vec::with_capacity(threads.len());
         let mut generator_cpu = Duration::ZERO;
         for thread in threads {
@@ -124,6 +127,7 @@ impl BlockMeasurement {
             generator_cpu,
             ended,
             examples,
+            probe: None,
         }
     }
 }

@@ -12,12 +12,14 @@ use unstall_scenarios::plan;
 use unstall_scenarios::render::{RenderedRequest, Variation};
 use unstall_scenarios::scope::Scope;
 
-use super::exchange::Answer;
+use super::exchange::{Answer, Reading};
 use super::failure::Failure;
+use super::stream_times::StreamTimes;
+use super::streamed::StreamReader;
 use super::target::Target;
 
 /// What this generator calls itself, where the scenario doesn't say.
-const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
 
 /// One user's form of one request of the plan.
 pub(super) struct Prepared {
@@ -27,6 +29,7 @@ pub(super) struct Prepared {
     variation: Variation,
     built: Option<Request<Full<Bytes>>>,
     keep_body: bool,
+    stream: Option<StreamReader>,
 }
 
 /// Where a request stands in its plan.
@@ -44,6 +47,10 @@ impl Prepared {
             target: Arc::clone(target),
             variation: request.variation(plan),
             built: None,
+            stream: match place {
+                Place::Measured(index) => StreamReader::of(plan, index),
+                Place::Setup(_) => None,
+            },
             // A body that nobody looks at is counted and let go.
             keep_body: request.expect.reads_json() || !request.extract.is_empty(),
             plan: Arc::clone(plan),
@@ -55,9 +62,18 @@ impl Prepared {
         find(&self.plan, self.place)
     }
 
-    /// Whether the body is needed for the check.
-    pub(super) fn keeps_body(&self) -> bool {
-        self.keep_body
+    /// What is done with the answer's body.
+    pub(super) fn reading(&mut self) -> Reading<'_> {
+        match &mut self.stream {
+            Some(reader) => Reading::Streamed(reader),
+            None if self.keep_body => Reading::Kept,
+            None => Reading::Counted,
+        }
+    }
+
+    /// The times of the last answer, if this request reads streams.
+    pub(super) fn stream_times(&self) -> Option<&StreamTimes> {
+        self.stream.as_ref().map(StreamReader::times)
     }
 
     /// The request to send now.
@@ -102,7 +118,7 @@ fn find(plan: &plan::Plan, place: Place) -> &plan::Request {
     }
 }
 
-fn from_check(failure: &CheckFailure) -> Failure {
+pub(super) fn from_check(failure: &CheckFailure) -> Failure {
     let kind = match failure.kind {
         CheckKind::Status => ErrorKind::Status,
         CheckKind::Check => ErrorKind::CheckFailed,

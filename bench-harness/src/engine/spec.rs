@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::probe::ProbeSpec;
+
 /// How a block is driven.
 #[derive(Debug, Clone)]
 pub struct BlockSpec {
@@ -20,6 +22,8 @@ pub struct BlockSpec {
     /// A service that has not answered at all for this long, and for 3 requests per
     /// user, ends the block.
     pub patience: Duration,
+    /// The bystander probe beside the load, if there is to be one.
+    pub probe: Option<ProbeSpec>,
 }
 
 impl Default for BlockSpec {
@@ -33,6 +37,7 @@ impl Default for BlockSpec {
             threads: None,
             grace: Duration::from_secs(2),
             patience: Duration::from_secs(3),
+            probe: None,
         }
     }
 }

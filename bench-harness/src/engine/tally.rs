@@ -7,10 +7,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
+use unstall_scenarios::plan::Plan;
 
 use super::exchange::Stamps;
 use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
+use super::stream_times::{self, StreamTimes};
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
@@ -30,26 +32,27 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(endpoints: usize, begun: Instant) -> Self {
+    pub(super) fn new(plan: &Plan, begun: Instant) -> Self {
         Self {
             offered: 0,
             sent: 0,
             local_faults: BTreeMap::new(),
             generator_lag: LatencyHistogram::new(),
-            endpoints: vec![EndpointSamples::default(); endpoints],
+            endpoints: no_samples(plan),
             last_end: None,
             examples: BTreeMap::new(),
             series: ThreadSeries::new(begun),
         }
     }
 
-    /// Counts a request that was let go and has ended.
+    /// Counts a request that was let go and has ended; `stream` if its answer is one.
     pub(super) fn count(
         &mut self,
         endpoint: usize,
         intended: Instant,
         stamps: &Stamps,
         outcome: &Result<u64, Failure>,
+        stream: Option<&StreamTimes>,
         shared: &SharedSeries,
     ) {
         self.offered(intended, stamps.released, stamps.written);
@@ -68,6 +71,9 @@ impl Tally {
                 samples
                     .queue
                     .record(stamps.released.saturating_duration_since(intended));
+                if let Some(stream) = stream {
+                    stream.add_to(samples, intended, written);
+                }
                 self.series.at(stamps.ended).completed += 1;
                 self.series.completed(stamps.ended, response, shared);
             }
@@ -149,14 +155,14 @@ pub(super) struct FinishedTally {
 
 impl FinishedTally {
     /// Nothing yet.
-    pub(super) fn empty(endpoints: usize) -> Self {
+    pub(super) fn empty(plan: &Plan) -> Self {
         Self {
             counts: Vec::new(),
             offered: 0,
             sent: 0,
             local_faults: BTreeMap::new(),
             generator_lag: LatencyHistogram::new(),
-            endpoints: vec![EndpointSamples::default(); endpoints],
+            endpoints: no_samples(plan),
             last_end: None,
             examples: BTreeMap::new(),
         }
@@ -181,6 +187,17 @@ impl FinishedTally {
     }
 }
 
+/// Of each endpoint of the plan, none.
+fn no_samples(plan: &Plan) -> Vec<EndpointSamples> {
+    plan.requests
+        .iter()
+        .map(|request| match request.stream {
+            Some(_) => stream_times::no_streams_yet(),
+            None => EndpointSamples::default(),
+        })
+        .collect()
+}
+
 fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.completed += theirs.completed;
     mine.body_bytes += theirs.body_bytes;
@@ -192,6 +209,7 @@ fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.queue.merge(&theirs.queue);
     mine.failed.merge(&theirs.failed);
     mine.in_flight.merge(&theirs.in_flight);
+    stream_times::join(mine, theirs);
 }
 
 /// User and system time of this thread.

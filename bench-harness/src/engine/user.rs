@@ -10,7 +10,7 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::{Per, Plan};
 use unstall_scenarios::scope::Scope;
 
-use super::connection::WriteStamp;
+use super::connection::SocketStamps;
 use super::exchange::{Answer, Client, Stamps};
 use super::failure::{Cause, Failure};
 use super::liveness::Liveness;
@@ -67,7 +67,7 @@ impl Shared {
     pub(super) fn begin(&self, begun: Instant) {
         self.measured
             .borrow_mut()
-            .get_or_insert_with(|| Measured::begin(self.plan.requests.len(), begun));
+            .get_or_insert_with(|| Measured::begin(&self.plan, begun));
     }
 
     fn with_tally(&self, act: impl FnOnce(&mut Tally)) {
@@ -85,9 +85,9 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn begin(endpoints: usize, begun: Instant) -> Self {
+    pub(super) fn begin(plan: &Plan, begun: Instant) -> Self {
         Self {
-            tally: Tally::new(endpoints, begun),
+            tally: Tally::new(plan, begun),
             cpu_before: thread_cpu(),
         }
     }
@@ -100,11 +100,11 @@ pub(super) struct InFlight {
     pub(super) intended: Instant,
 }
 
-/// A user's slot for it, and the stamp of its first byte; the thread keeps both ends.
+/// A user's slot for it, and its socket's stamps; the thread keeps both ends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Watch {
     pub(super) in_flight: Rc<Cell<Option<InFlight>>>,
-    pub(super) written: WriteStamp,
+    pub(super) stamps: SocketStamps,
 }
 
 /// What a user tells the thread that waits for all of them.
@@ -146,7 +146,7 @@ impl User {
             .map(|index| Prepared::new(plan, Place::Measured(index), &shared.target))
             .collect();
         Self {
-            client: Client::new(Arc::clone(&shared.target), watch.written.clone()),
+            client: Client::new(Arc::clone(&shared.target), watch.stamps.clone()),
             shared,
             share,
             scope,
@@ -220,8 +220,10 @@ impl User {
                     .set(Some(InFlight { endpoint, intended }));
                 let (stamps, outcome) = self.request(endpoint, intended).await;
                 self.watch.in_flight.set(None);
+                let stream = self.requests[endpoint].stream_times();
                 self.shared.with_tally(|tally| {
-                    tally.count(endpoint, intended, &stamps, &outcome, &self.shared.series);
+                    let series = &self.shared.series;
+                    tally.count(endpoint, intended, &stamps, &outcome, stream, series);
                 });
                 self.shared.progress.ended(outcome.is_err());
                 intended = self.pause(endpoint, &stamps, &outcome).await;
@@ -318,8 +320,8 @@ async fn perform(
         }
     };
     let timeout = prepared.request().timeout;
-    let keep_body = prepared.keeps_body();
-    let (stamps, outcome) = client.exchange(request, keep_body, intended, timeout).await;
+    let reading = prepared.reading();
+    let (stamps, outcome) = client.exchange(request, reading, intended, timeout).await;
     match outcome {
         Ok(answer) => Performed {
             stamps,

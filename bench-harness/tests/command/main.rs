@@ -1,8 +1,10 @@
 //! The `unstall` command through the door that its users have: arguments in; files, streams
 //! and an exit code out.
 
+mod bystander;
 mod interruption;
 mod measuring;
 mod mistakes;
 mod program;
 mod records;
+mod streams;

@@ -125,31 +125,28 @@ fn faults_are_counted_by_kind_and_the_record_is_saved() {
 }
 
 #[test]
-fn a_service_that_is_not_there_ends_the_run_soon() {
+fn a_url_where_nothing_listens_is_a_mistake_and_not_a_measurement() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = FaultyServer::start(Behaviour::Paths).expect("a server");
-    server.die();
-    write_scenario(folder.path(), "gone", "/x");
-    let call = call(
-        folder.path(),
-        [
-            "run",
-            "gone.toml",
-            "--target",
-            &server.url(),
-            "-c",
-            "2",
-            "--requests",
-            "20",
-            "--warmup",
-            "0",
-            "--out",
-            "r.json",
-        ],
-    );
-    call.assert_code(3).assert_stderr(&["GET it"]);
-    let record = read(folder.path(), "r.json");
-    assert_eq!(record.blocks[0].completed, 0);
+    let alive = server.url();
+    let gone = {
+        let server = FaultyServer::start(Behaviour::Paths).expect("a server");
+        server.die();
+        server.url()
+    };
+    write_scenario(folder.path(), "try", "/x");
+    for arguments in [
+        ["run", "try.toml", "--target", &gone, "--label", "x"],
+        ["ab", "try.toml", "--before", &alive, "--after", &gone],
+        ["ab", "try.toml", "--before", &gone, "--after", &alive],
+    ] {
+        let call = call(folder.path(), arguments);
+        call.assert_code(2)
+            .assert_stderr(&[&gone, "start the service"]);
+    }
+    let results = std::fs::read_dir(folder.path().join("unstall-results"));
+    let recorded = results.map_or(0, Iterator::count);
+    assert_eq!(recorded, 0, "nothing was measured");
 }
 
 #[test]

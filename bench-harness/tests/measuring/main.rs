@@ -1,8 +1,10 @@
 //! Measuring through the public door: the engine, services and monitors, with real servers.
 
+mod bystander;
 mod faults;
 mod iterations;
 mod monitor;
 mod service;
 mod stopping;
+mod streams;
 mod support;

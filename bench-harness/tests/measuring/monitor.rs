@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unstall_bench_harness::block::{BlockPlace, MeasuredBlock, Service, measure};
-use unstall_bench_harness::engine::{Progress, Stop, Target};
+use unstall_bench_harness::engine::{BlockSpec, ProbeSpec, Progress, Stop, Target};
 use unstall_loop_monitor::wire;
 
 use crate::support::{cold, plan};
@@ -123,6 +123,15 @@ fn measured(snapshots: &[(&str, u64)]) -> MeasuredBlock {
 
 /// A block on a server that plays back these answers.
 fn measured_with(answers: impl Iterator<Item = String>) -> MeasuredBlock {
+    probed_with(answers, None)
+}
+
+/// The same with a probe of this route.
+fn probed_with(answers: impl Iterator<Item = String>, path: Option<&str>) -> MeasuredBlock {
+    let probe = path.map(|path| ProbeSpec {
+        path: path.to_owned(),
+        rate_per_second: 50.0,
+    });
     let target = playback(answers.collect());
     let place = BlockPlace {
         arm: "before".to_owned(),
@@ -133,7 +142,10 @@ fn measured_with(answers: impl Iterator<Item = String>) -> MeasuredBlock {
         &plan(&[("GET item", "GET", "/items/7")], ""),
         Service::Running(&target),
         &place,
-        &cold(2, 10),
+        &BlockSpec {
+            probe,
+            ..cold(2, 10)
+        },
         &Stop::new(),
         &Arc::new(Progress::new()),
     )
@@ -160,6 +172,46 @@ fn differences_carry_the_scenarios_names() {
     );
 }
 
+/// A snapshot whose route `/health` has been asked for so often.
+fn healthy(requests: u64) -> String {
+    let mut snapshot: wire::Snapshot =
+        serde_json::from_str(&snapshot("a", requests)).expect("a snapshot");
+    let item = snapshot.endpoints["GET /items/{id}"].clone();
+    snapshot.endpoints.insert("GET /health".to_owned(), item);
+    serde_json::to_string(&snapshot).expect("a snapshot can be written")
+}
+
+#[test]
+fn what_the_probe_causes_is_no_part_of_the_load() {
+    let answers = || [5, 5, 5, 15, 15].map(healthy).into_iter();
+    let measured = probed_with(answers(), Some("/health"));
+    let monitor = measured.block.monitor.expect("one process served it");
+    assert_eq!(Vec::from_iter(monitor.endpoints.keys()), ["GET item"]);
+    let probe = measured.block.probe.expect("it was probed");
+    let route = probe.monitor.expect("its route is monitored");
+    assert_eq!((route.requests, route.blocked_us.slept), (10, 20_000));
+    assert_eq!(measured.warnings, Vec::<String>::new());
+    // Without a probe the same route is one that the scenario doesn't know.
+    let measured = probed_with(answers(), None);
+    let monitor = measured.block.monitor.expect("one process served it");
+    assert_eq!(
+        Vec::from_iter(monitor.endpoints.keys()),
+        ["GET /health", "GET item"]
+    );
+}
+
+#[test]
+fn a_probe_on_a_measured_route_is_told() {
+    let measured = probed_with([5, 5, 5, 15, 15].map(healthy).into_iter(), Some("/items/9"));
+    let monitor = measured.block.monitor.expect("one process served it");
+    assert!(monitor.endpoints.contains_key("GET item"));
+    assert_eq!(measured.block.probe.and_then(|probe| probe.monitor), None);
+    let [warning] = &measured.warnings[..] else {
+        panic!("one warning: {:?}", measured.warnings);
+    };
+    assert!(warning.contains("the route of `GET item`"), "{warning}");
+}
+
 #[test]
 fn a_restart_is_told() {
     let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("b", 1), ("b", 1)]);
@@ -175,6 +227,19 @@ fn a_restart_is_told() {
 #[test]
 fn several_workers_behind_one_port_are_told() {
     let measured = measured(&[("a", 5), ("b", 5), ("a", 5), ("a", 9), ("a", 9)]);
+    assert_eq!(measured.block.monitor, None);
+    assert!(
+        measured.warnings[0].contains("one worker"),
+        "{:?}",
+        measured.warnings
+    );
+}
+
+/// Idle workers take connections in no fair turn: each look may meet the same one.
+#[test]
+fn a_worker_that_no_look_met_is_told_by_the_requests_it_took() {
+    let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("a", 14), ("a", 14)]);
+    assert_eq!(measured.block.completed, 10);
     assert_eq!(measured.block.monitor, None);
     assert!(
         measured.warnings[0].contains("one worker"),

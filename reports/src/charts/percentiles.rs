@@ -1,4 +1,4 @@
-//! Response time by percentile, both arms in one chart.
+//! Times by percentile, both arms in one chart.
 //!
 //! The horizontal axis is −log₁₀(1 − q), so that p90, p99 and p99.9 stand at
 //! equal distances. A curve ends where fewer than five observations lie beyond:
@@ -11,7 +11,7 @@ use unstall_results::histogram::LatencyHistogram;
 use super::axis::{self, Vertical};
 use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, draw, pixel};
 use crate::numbers::as_f64;
-use crate::observed::{self, Samples};
+use crate::observed::{self, Times};
 
 /// Percentiles that get a tick where a sample reaches them.
 const TICKS: [(f64, &str); 5] = [
@@ -31,7 +31,7 @@ pub(crate) struct Curve<'s> {
     /// Name of the arm.
     pub(crate) arm: &'s str,
     /// Its measurements.
-    pub(crate) samples: &'s Samples<'s>,
+    pub(crate) times: &'s Times<'s>,
 }
 
 /// How the charts of one measurement are drawn.
@@ -48,10 +48,10 @@ fn range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
     curves
         .iter()
         .filter_map(|curve| {
-            let response = &curve.samples.response;
-            let end = response.quantile_us(observed::quantile_max(response.count())?)?;
+            let all = &curve.times.all;
+            let end = all.quantile_us(observed::quantile_max(all.count())?)?;
             Some((
-                as_f64(response.quantile_us(0.5)?) / 1_000.0,
+                as_f64(all.quantile_us(0.5)?) / 1_000.0,
                 as_f64(end) / 1_000.0,
             ))
         })
@@ -63,12 +63,12 @@ pub(crate) fn needs_logarithm(curves: &[Curve<'_>]) -> bool {
     range(curves).is_some_and(|(median_min, max)| axis::needs_logarithm(median_min, max))
 }
 
-/// Draws the curves; `None` when no arm has enough measurements.
-pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<String> {
+/// Draws the curves; `None` when no arm has enough measurements. `of` names what is counted.
+pub(crate) fn render(title: &str, of: &str, curves: &[Curve<'_>], look: Look) -> Option<String> {
     let (median_min, y_max) = range(curves)?;
     let drawn: Vec<(&Curve<'_>, Vec<(f64, f64)>)> = curves
         .iter()
-        .filter_map(|curve| Some((curve, points(&curve.samples.response, POINTS)?)))
+        .filter_map(|curve| Some((curve, points(&curve.times.all, POINTS)?)))
         .collect();
     let x_max = drawn
         .iter()
@@ -79,7 +79,7 @@ pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<St
     Some(draw(title, |canvas| {
         vertical.draw(canvas);
         quantile_ticks(canvas, x_max, &x);
-        canvas.axis_names(&vertical.name("ms"), "percentile of requests");
+        canvas.axis_names(&vertical.name("ms"), &format!("percentile of {of}"));
         let pixels = |points: &[(f64, f64)]| -> Vec<(i32, i32)> {
             points
                 .iter()
@@ -88,7 +88,7 @@ pub(crate) fn render(title: &str, curves: &[Curve<'_>], look: Look) -> Option<St
         };
         if look.with_blocks {
             for (curve, _) in &drawn {
-                for block in &curve.samples.per_block {
+                for block in &curve.times.per_block {
                     if let Some(points) = points(block, POINTS_OF_BLOCK) {
                         canvas.line(Role::of_arm(curve.arm).1, pixels(&points), 2);
                     }

@@ -70,8 +70,8 @@ fn row(
         "<tr class=\"{class}\"><th scope=\"row\"><bdi>{}</bdi>{level}</th><td class=\"k\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
         escape::markup(vocabulary::cell_endpoint(cell)),
         vocabulary::metric(cell.metric),
-        numbers::estimate(cell.metric, &cell.before),
-        numbers::estimate(cell.metric, &cell.after),
+        numbers::of_cell(cell, &cell.before),
+        numbers::of_cell(cell, &cell.after),
     )?;
     match &cell.change {
         Some(change) => {
@@ -86,6 +86,11 @@ fn row(
                 forest::bar(cell.metric, change, extents),
             )?;
         }
+        None if cell.outcome == Outcome::Pooled => write!(
+            out,
+            "<td class=\"n\">–</td><td class=\"n iv\">{}</td><td></td>",
+            numbers::intervals_of_both(&cell.before, &cell.after)
+        )?,
         None => write!(out, "<td class=\"n\">–</td><td class=\"n\">–</td><td></td>")?,
     }
     let note = match vocabulary::note(cell) {

@@ -4,27 +4,16 @@ use std::fmt::Write as _;
 
 use unstall_results::record::RunRecord;
 
+use super::panel::{self, Panel, Subject};
 use super::table;
-use crate::charts::percentiles::{self, Curve, Look};
 use crate::charts::{blocks, seconds};
-use crate::observed::{self, Samples};
-use crate::{escape, numbers};
+use crate::{escape, numbers, observed};
 
 /// Charts per measurement: a page of a hundred endpoints must stay readable and
 /// small; the cells table has every endpoint.
 const CHARTS_MAX: usize = 16;
 /// Up to this many charts also show one faint curve per block.
 const CHARTS_WITH_BLOCKS_MAX: usize = 8;
-/// Percentiles of a chart's table.
-const QUANTILES: [(f64, &str); 6] = [
-    (0.5, "p50"),
-    (0.75, "p75"),
-    (0.9, "p90"),
-    (0.95, "p95"),
-    (0.99, "p99"),
-    (0.999, "p99.9"),
-];
-
 /// Writes percentile curves. `first` names endpoints to show before the others.
 pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std::fmt::Result {
     let mut endpoints = observed::endpoints(record);
@@ -48,21 +37,10 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
     let drawn: Vec<Panel<'_>> = panels
         .iter()
         .take(CHARTS_MAX)
-        .map(|(level, endpoint)| Panel::new(record, *level, endpoint))
+        .map(|(level, endpoint)| of_endpoint(record, *level, endpoint))
         .collect();
-    let look = Look {
-        with_blocks: panels.len() <= CHARTS_WITH_BLOCKS_MAX,
-        logarithmic: drawn
-            .iter()
-            .any(|panel| percentiles::needs_logarithm(&panel.curves())),
-    };
     writeln!(out, "<h3>Response time by percentile</h3>")?;
-    legend(out, record, look.with_blocks)?;
-    writeln!(out, "<div class=\"charts\">")?;
-    for panel in &drawn {
-        panel.write(out, look)?;
-    }
-    writeln!(out, "</div>")?;
+    panel::write(out, record, &drawn, panels.len() <= CHARTS_WITH_BLOCKS_MAX)?;
     if panels.len() > CHARTS_MAX {
         writeln!(
             out,
@@ -77,98 +55,20 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
     )
 }
 
-fn legend(out: &mut String, record: &RunRecord, with_blocks: bool) -> std::fmt::Result {
-    write!(out, "<p class=\"legend\">")?;
-    for arm in observed::arms(record) {
-        let class = if arm == "before" { "before" } else { "after" };
-        write!(
-            out,
-            "<span class=\"{class}\"><i aria-hidden=\"true\"></i> {}</span> ",
-            escape::markup(arm)
-        )?;
-    }
-    if with_blocks {
-        write!(out, "<span>faint: single blocks</span>")?;
-    }
-    writeln!(out, "</p>")
-}
-
 /// One endpoint at one concurrency, all arms.
-struct Panel<'r> {
-    endpoint: &'r str,
-    level: u32,
-    arms: Vec<(&'r str, Samples<'r>)>,
-}
-
-impl<'r> Panel<'r> {
-    fn new(record: &'r RunRecord, level: u32, endpoint: &'r str) -> Self {
-        let arms = observed::arms(record)
-            .into_iter()
-            .map(|arm| (arm, observed::samples(record, arm, level, endpoint)))
-            .collect();
-        Self {
-            endpoint,
-            level,
-            arms,
-        }
-    }
-
-    fn curves(&self) -> Vec<Curve<'_>> {
-        self.arms
-            .iter()
-            .map(|(arm, samples)| Curve { arm, samples })
-            .collect()
-    }
-
-    fn write(&self, out: &mut String, look: Look) -> std::fmt::Result {
-        let (endpoint, level) = (self.endpoint, self.level);
-        let title = format!("Response time by percentile, {endpoint} at concurrency {level}");
-        let name = format!(
-            "<bdi>{}</bdi> <small>c\u{202F}=\u{202F}{level}</small>",
-            escape::markup(endpoint)
-        );
-        writeln!(out, "<figure><figcaption>{name}</figcaption>")?;
-        match percentiles::render(&title, &self.curves(), look) {
-            Some(svg) => writeln!(out, "{svg}")?,
-            None => writeln!(out, "<p class=\"note\">Insufficient data for a curve.</p>")?,
-        }
-        writeln!(out, "<details><summary>Table</summary>")?;
-        quantile_table(out, &name, &self.arms)?;
-        writeln!(out, "</details></figure>")
-    }
-}
-
-fn quantile_table(
-    out: &mut String,
-    name: &str,
-    samples: &[(&str, Samples<'_>)],
-) -> std::fmt::Result {
-    let columns = [
-        table::text("Arm"),
-        table::number("n"),
-        table::number("Failed"),
-        table::number(QUANTILES[0].1),
-        table::number(QUANTILES[1].1),
-        table::number(QUANTILES[2].1),
-        table::number(QUANTILES[3].1),
-        table::number(QUANTILES[4].1),
-        table::number(QUANTILES[5].1),
-        table::number("max"),
-    ];
-    table::open(out, name, &columns)?;
-    for (arm, samples) in samples {
-        let mut cells = vec![
-            escape::markup(arm),
-            numbers::count(samples.completed),
-            numbers::count(samples.failed()),
-        ];
-        for (quantile, _) in QUANTILES {
-            cells.push(samples.quantile_text(quantile));
-        }
-        cells.push(samples.max_text());
-        table::row(out, &columns, &cells)?;
-    }
-    table::close(out)
+fn of_endpoint<'r>(record: &'r RunRecord, level: u32, endpoint: &'r str) -> Panel<'r> {
+    Panel::new(
+        record,
+        level,
+        Subject {
+            what: "Response time",
+            endpoint: Some(endpoint),
+            caption: format!("<bdi>{}</bdi>", escape::markup(endpoint)),
+            counted: "requests",
+        },
+        |block| Some(&block.endpoints.get(endpoint)?.response),
+    )
+    .with_failures(|arm| observed::failed(record, arm, level, endpoint))
 }
 
 /// Writes the course of the measurement: blocks in run order, seconds within blocks.

@@ -91,6 +91,16 @@ fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
             numbers::ms_from_us(load.warmup_ms_min.saturating_mul(1_000))
         ),
     ));
+    if let Some(probe) = &load.probe {
+        facts.push((
+            "Bystander probe",
+            format!(
+                "<code>GET {}</code>, {} per second beside the load",
+                text(&probe.path),
+                numbers::tick(probe.rate_per_second)
+            ),
+        ));
+    }
     if load.pairs > 0 {
         facts.push(("Planned pairs", numbers::count(load.pairs.into())));
     }

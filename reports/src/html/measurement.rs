@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::Comparison;
 
-use super::{answer, cells, curves, environment, event_loop, observations};
+use super::{answer, bystander, cells, curves, environment, event_loop, observations, streams};
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
 
@@ -52,12 +52,14 @@ fn compared(
     )?;
     cells::write(out, comparison)?;
     cells::write_criteria(out, comparison)?;
+    bystander::write(out, entry.record)?;
     event_loop::write(out, entry.record)?;
     let worst_first: Vec<&str> = ranking::cells(comparison, Group::Judged)
         .into_iter()
         .filter_map(|cell| cell.endpoint.as_deref())
         .collect();
     curves::write(out, entry.record, &worst_first)?;
+    streams::write(out, entry.record)?;
     observations::write_errors(out, entry.record)?;
     let medians_us = observed::block_medians_us(entry.record);
     curves::write_course(out, entry.record, &medians_us)?;
@@ -112,8 +114,10 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
     )?;
     observations::write(out, record)?;
     observations::write_errors(out, record)?;
+    bystander::write(out, record)?;
     event_loop::write(out, record)?;
     curves::write(out, record, &[])?;
+    streams::write(out, record)?;
     let medians_us = observed::block_medians_us(record);
     curves::write_course(out, record, &medians_us)?;
     environment::write(out, record, &medians_us)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::Metric;
 use unstall_results::record::RunRecord;
-use unstall_results::summary::{Percentile, summarise};
+use unstall_results::summary::summarise;
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -41,7 +41,12 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
             numbers::count(summary.requests - summary.completed),
             numbers::value(Metric::Throughput, summary.throughput_per_second),
         ];
-        cells.extend(summary.percentiles.iter().map(percentile));
+        cells.extend(
+            summary
+                .percentiles
+                .iter()
+                .map(|percentile| numbers::percentile_cell(&percentile.estimate)),
+        );
         cells.push(
             summary
                 .response_us_max
@@ -68,14 +73,6 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// A percentile with its interval, or what it would take.
-fn percentile(percentile: &Percentile) -> String {
-    match numbers::percentile(&percentile.estimate) {
-        Some((value, interval)) => format!("{value} <small>{interval}</small>"),
-        None => "<small>insufficient data</small>".to_owned(),
-    }
 }
 
 /// Writes failures by kind, where there are any.

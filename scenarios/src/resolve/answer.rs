@@ -207,13 +207,7 @@ impl Context<'_> {
             ));
         }
         let items_min = raw.complete.items_min.unwrap_or(1);
-        if items_min == 0 {
-            return Err(self.document.error(
-                &complete.key("items_min"),
-                "a stream without items would be complete",
-                "write 1 or more",
-            ));
-        }
+        self.check_counts(&place, raw, items_min)?;
         let idle_timeout = match &raw.idle_timeout {
             Some(text) => {
                 values::positive_duration(self.document, &place.key("idle_timeout"), &text.0)?
@@ -226,8 +220,48 @@ impl Context<'_> {
             items_min,
             last,
             end_marker: raw.complete.end_marker.clone(),
+            leave_after: raw.leave_after,
             idle_timeout,
         }))
+    }
+
+    fn check_counts(
+        &self,
+        place: &Place<'_>,
+        raw: &raw::Stream,
+        items_min: u64,
+    ) -> Result<(), ScenarioError> {
+        let complete = place.key("complete");
+        if items_min == 0 {
+            return Err(self.document.error(
+                &complete.key("items_min"),
+                "a stream without items would be complete",
+                "write 1 or more",
+            ));
+        }
+        let Some(leave_after) = raw.leave_after else {
+            return Ok(());
+        };
+        if leave_after == 0 {
+            return Err(self.document.error(
+                &place.key("leave_after"),
+                "a stream would be left before its first item",
+                "write 1 or more",
+            ));
+        }
+        let raw::Complete {
+            items_min,
+            last,
+            end_marker,
+        } = &raw.complete;
+        if items_min.is_some() || last.is_some() || end_marker.is_some() {
+            return Err(self.document.error(
+                &place.name("leave_after"),
+                "a stream that is left before its end can't be complete",
+                "take out `leave_after` or `complete`",
+            ));
+        }
+        Ok(())
     }
 
     fn item_test(

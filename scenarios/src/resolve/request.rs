@@ -119,6 +119,7 @@ impl<'d> RequestResolver<'d> {
             stream,
             think,
             timeout,
+            judged: raw.judge.unwrap_or(true),
         })
     }
 

@@ -101,16 +101,14 @@ pub(crate) fn rate(
     document: &Document<'_>,
     place: &Place<'_>,
     rate: f64,
+    max: f64,
 ) -> Result<(), ScenarioError> {
-    if rate > 0.0 && rate <= super::RATE_MAX {
+    if rate > 0.0 && rate <= max {
         return Ok(());
     }
     Err(document.error(
         place,
-        format!(
-            "rate {rate}, expected more than 0 and at most {}",
-            super::RATE_MAX
-        ),
+        format!("rate {rate}, expected more than 0 and at most {max}"),
         "write requests per second, as `rate = 50`",
     ))
 }

@@ -10,6 +10,8 @@ _ALWAYS = (
     "Only the steps of a request's own coroutine are timed, with what the server does in its "
     "send: tasks that the request starts (asyncio.create_task, gather, task groups), callbacks of "
     "the loop and threads have no endpoint. Where they stall the loop, the lag shows it.",
+    "Under servers below ASGI 2.4, as uvicorn is, Starlette and FastAPI send streamed bodies from "
+    "such a task: what a stream's generator does to the loop is in the lag only.",
     "A step is counted when it ends: one that never does isn't here.",
     "WebSocket connections and the lifespan are passed through and not measured.",
     "The lag is measured while there are requests, so that an idle loop isn't woken; its timer is "

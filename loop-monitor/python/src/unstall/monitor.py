@@ -45,9 +45,7 @@ class LoopMonitor:
         endpoints_max: int = 256,
     ) -> None:
         _check_paths(snapshot_path, metrics_path)
-        if token is not None and not token.strip():
-            message = "LoopMonitor: the token is empty and would let everyone in; leave it out"
-            raise ValueError(message)
+        _check_token(token)
         self.app = app
         self._snapshot_path = snapshot_path
         self._metrics_path = metrics_path
@@ -190,6 +188,17 @@ class _Request:
 async def _call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Make a coroutine of whatever an application returns, its call included."""
     await app(scope, receive, send)
+
+
+def _check_token(token: str | None) -> None:
+    if token is None:
+        return
+    if not token.strip():
+        message = "LoopMonitor: the token is empty and would let everyone in; leave it out"
+        raise ValueError(message)
+    if not (token.isascii() and token.isprintable()):
+        message = "LoopMonitor: the token holds what can't be sent in a header: use plain letters"
+        raise ValueError(message)
 
 
 def _check_paths(*paths: Any) -> None:

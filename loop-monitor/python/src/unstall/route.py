@@ -69,7 +69,7 @@ def _mount_template(scope: Scope, route: Any) -> str:
         return ""
     prefix: str = scope["root_path"][len(outside) :]
     own = getattr(route, "param_convertors", ())
-    for name, value in scope.get("path_params", {}).items():
+    for name, value in (scope.get("path_params") or {}).items():
         start = f"{prefix}/".find(f"/{value}/")
         if start >= 0 and name not in own:
             prefix = f"{prefix[: start + 1]}{{{name}}}{prefix[start + 1 + len(str(value)) :]}"

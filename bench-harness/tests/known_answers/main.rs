@@ -5,7 +5,8 @@
 //! kernel is asked: where it says that the machine was busy in every block, a late reading is
 //! forgiven (and said); a reading that is too early never is.
 
-#[path = "measuring/support.rs"]
+mod streams;
+#[path = "../measuring/support.rs"]
 mod support;
 
 use std::sync::{Mutex, PoisonError};

@@ -1,0 +1,139 @@
+//! What stands beside the cells in one line each: bystanders and streams, as plain text, for
+//! the terminal and Markdown.
+
+use unstall_results::bystander::{Bystander, bystanders};
+use unstall_results::comparison::Estimate;
+use unstall_results::record::RunRecord;
+use unstall_results::stream::{StreamSummary, streams};
+
+use crate::{numbers, observed};
+
+/// A label and what is said, not yet escaped.
+pub(crate) struct Aside {
+    /// What it is about.
+    pub(crate) label: String,
+    /// The numbers, before → after.
+    pub(crate) text: String,
+    /// Why they are doubtful, if they are.
+    pub(crate) doubt: Option<String>,
+}
+
+/// Bystanders by level, then streams by endpoint and level.
+pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
+    let mut asides = Vec::new();
+    let others = bystanders(record);
+    let streams = streams(record);
+    let levels = observed::levels(record);
+    let several = levels.len() > 1;
+    for level in &levels {
+        let of_level: Vec<&Bystander> = others.iter().filter(|one| one.level == *level).collect();
+        if let (Some(probe), false) = (&record.load.probe, of_level.is_empty()) {
+            let at = at(*level, several);
+            let label = format!("Others, GET {}{at}", probe.path);
+            asides.push(bystander(label, &of_level));
+        }
+    }
+    for endpoint in observed::endpoints(record) {
+        for level in &levels {
+            let of_both: Vec<&StreamSummary> = streams
+                .iter()
+                .filter(|stream| stream.endpoint == endpoint && stream.level == *level)
+                .collect();
+            if !of_both.is_empty() {
+                let label = format!("Stream {endpoint}{}", at(*level, several));
+                asides.push(stream(label, &of_both));
+            }
+        }
+    }
+    asides
+}
+
+/// Whether there is more than one concurrency, so that each must be named.
+pub(crate) fn several_levels(mut levels: impl Iterator<Item = u32>) -> bool {
+    let first = levels.next();
+    levels.any(|level| Some(level) != first)
+}
+
+fn at(level: u32, several: bool) -> String {
+    if several {
+        format!(" at c = {level}")
+    } else {
+        String::new()
+    }
+}
+
+fn bystander(label: String, arms: &[&Bystander]) -> Aside {
+    let times = |of: fn(&Bystander) -> &Estimate| arrows(arms.iter().map(|arm| shown(of(arm))));
+    let mut text = format!(
+        "p50 {}, p90 {}, p99 {}, longest {}",
+        times(|arm| &arm.p50),
+        times(|arm| &arm.p90),
+        times(|arm| &arm.p99),
+        arrows(arms.iter().map(|arm| numbers::estimate_ms(&arm.longest))),
+    );
+    let failed = |arm: &Bystander| observed::total(arm.errors.values().copied());
+    if arms.iter().any(|arm| failed(arm) > 0) {
+        let failed = arrows(arms.iter().map(|arm| numbers::count(failed(arm))));
+        text.push_str(&format!(", failed {failed}"));
+    }
+    Aside {
+        label,
+        text,
+        doubt: arms.iter().find_map(|arm| arm.doubt.clone()),
+    }
+}
+
+fn stream(label: String, arms: &[&StreamSummary]) -> Aside {
+    let times = |of: fn(&StreamSummary) -> &Estimate| arrows(arms.iter().map(|arm| shown(of(arm))));
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    Aside {
+        label,
+        text: format!(
+            "first item p50 {}, gap p50 {}, gap p99 {}, longest gap {}; {} items in one read, truncated {}",
+            times(|arm| &arm.ttft.p50),
+            times(|arm| &arm.gap.p50),
+            times(|arm| &arm.gap.p99),
+            arrows(
+                arms.iter()
+                    .map(|arm| or_dash(arm.gap_ms_max.map(numbers::ms)))
+            ),
+            arrows(
+                arms.iter()
+                    .map(|arm| or_dash(arm.coalesced_share.map(numbers::share)))
+            ),
+            arrows(arms.iter().map(|arm| numbers::count(arm.truncated))),
+        ),
+        doubt: None,
+    }
+}
+
+/// A percentile, or that the sample is too small for it.
+fn shown(estimate: &Estimate) -> String {
+    match numbers::percentile(estimate) {
+        Some((value, _)) => value,
+        None => "too few".to_owned(),
+    }
+}
+
+/// `41.2 → 6.1 ms`: the unit once where all have the same.
+fn arrows(values: impl Iterator<Item = String>) -> String {
+    let values: Vec<String> = values.collect();
+    let unit = |value: &str| {
+        value
+            .rsplit_once(numbers::NARROW)
+            .map(|(_, unit)| unit.to_owned())
+    };
+    let last = values.last().and_then(|value| unit(value));
+    let shared = last.filter(|unit| unit.chars().all(|letter| !letter.is_ascii_digit()));
+    let count = values.len();
+    let shown = values.iter().enumerate().map(|(index, value)| {
+        let suffix = shared
+            .as_ref()
+            .map(|unit| format!("{}{unit}", numbers::NARROW));
+        match suffix.and_then(|suffix| value.strip_suffix(&suffix).map(str::to_owned)) {
+            Some(number) if index + 1 < count => number,
+            _ => value.clone(),
+        }
+    });
+    shown.collect::<Vec<_>>().join(" → ")
+}
