@@ -357,6 +357,14 @@ mod tests {
     }
 
     #[test]
+    fn a_monitor_that_measures_blocked_time_says_so() {
+        for mode in [Mode::Counters, Mode::FullSplit, Mode::Holds] {
+            let mode = Monitor::builder().mode(mode).build().mode();
+            assert!(mode.measures_blocked(), "{mode:?}");
+        }
+    }
+
+    #[test]
     fn start_ids_differ_within_a_process() {
         let one = Monitor::builder().build();
         let two = Monitor::builder().build();

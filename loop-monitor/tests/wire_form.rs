@@ -128,6 +128,29 @@ fn the_schema_accepts_what_is_sent_and_refuses_what_is_not() {
     }
 }
 
+/// As the monitor for Python sends it.
+#[test]
+fn what_a_monitor_can_not_measure_may_be_left_out() {
+    let mut snapshot = example();
+    snapshot.mode = Mode::Holds;
+    let mut json = serde_json::to_value(&snapshot).expect("serialises");
+    let fields = json.as_object_mut().expect("an object");
+    fields.remove("unattributed");
+    fields.remove("runtime_metrics");
+    let endpoint = json.pointer_mut("/endpoints/GET ~1users~1{id}");
+    let endpoint = endpoint.and_then(Value::as_object_mut).expect("its route");
+    for field in ["blocked", "cpu_ns", "runqueue_ns"] {
+        endpoint.remove(field).expect("sent by this monitor");
+    }
+    let validator = jsonschema::validator_for(&shipped_schema()).expect("a schema");
+    assert!(validator.is_valid(&json));
+    let read: Snapshot = serde_json::from_value(json).expect("reads");
+    assert!(!read.mode.measures_blocked());
+    let endpoint = &read.endpoints["GET /users/{id}"];
+    assert_eq!(endpoint.blocked, Blocked::default());
+    assert_eq!(endpoint.hold_ns_sum, 5_400_000);
+}
+
 #[test]
 fn snapshots_of_one_start_share_its_id_while_the_clock_goes_on() {
     let monitor = Monitor::builder().build();

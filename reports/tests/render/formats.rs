@@ -8,7 +8,7 @@ use unstall_reports::{Entry, Report, annotations, html, junit, markdown, termina
 use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::policy::Policy;
-use unstall_results::record::RunRecord;
+use unstall_results::record::{BlockedTime, RunRecord};
 use unstall_results::synthetic::{self, EndpointSpec};
 
 fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
@@ -201,6 +201,30 @@ fn html_headings_captions_and_labels() {
     insta::assert_snapshot!(outline(&html::render(&report(&steps))));
     let record = fixture::observed();
     insta::assert_snapshot!(outline(&html::render(&observed(&record))));
+}
+
+#[test]
+fn what_no_monitor_measured_is_never_shown_as_none() {
+    let mut record = fixture::observed();
+    for block in &mut record.blocks {
+        let monitor = block.monitor.as_mut().expect("a monitor");
+        monitor.mode = "holds".to_owned();
+        for seen in monitor.endpoints.values_mut() {
+            seen.blocked_us = BlockedTime::default();
+            (seen.blocked_us_max, seen.blocks_over_200us) = (0, 0);
+            (seen.requests, seen.hold_us_sum, seen.hold_us_max) = (1_000, 7_000_000, 9_000);
+        }
+    }
+    let page = html::render(&observed(&record));
+    assert!(page.contains("blocked time is unknown"));
+    assert!(!page.contains("No route blocked"));
+    assert!(!page.contains("could be charged with"));
+    let row = page
+        .split("<tr>")
+        .find(|row| row.contains("9 ms") || row.contains("9.0"));
+    let row = row.expect("the longest hold is shown");
+    // Blocked per 1 000, blocks, longest block.
+    assert!(row.matches("–").count() >= 3, "{row}");
 }
 
 #[test]
