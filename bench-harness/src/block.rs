@@ -177,6 +177,7 @@ fn assemble(
             measurement.offered,
         ));
     }
+    warnings.extend(measurement.doubtful_gaps());
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),

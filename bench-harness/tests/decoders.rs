@@ -45,9 +45,9 @@ fn assert_items(decoder: Decoder, body: &str, expected: &[&str], left: Left) {
     );
 }
 
-/// CASES 15, server-sent events: what the standard says of each, by hand.
+/// What the standard says of each, by hand.
 #[test]
-fn events_are_read_by_the_standard() {
+fn case_15_events_are_read_by_the_standard() {
     for (body, expected, left) in [
         ("data: a\n\ndata: b\n\n", &["a", "b"][..], Left::Nothing),
         ("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"], Left::Nothing),
@@ -98,9 +98,8 @@ fn lines_are_documents() {
     }
 }
 
-/// CASES 15, JSON objects.
 #[test]
-fn objects_end_with_their_brace() {
+fn case_15_objects_end_with_their_brace() {
     for (body, expected, left) in [
         ("{}{}", &["{}", "{}"][..], Left::Nothing),
         (" {}\n\t{} \r\n", &["{}", "{}"], Left::Nothing),
@@ -147,7 +146,7 @@ fn a_chunk_is_an_item_and_an_empty_one_is_none() {
 }
 
 #[test]
-fn what_never_ends_is_refused_at_the_bound() {
+fn case_15_what_never_ends_is_refused_at_the_bound() {
     let too_long = Err(DecodeError::TooLong {
         bytes_max: BYTES_MAX,
     });
@@ -182,7 +181,7 @@ fn what_never_ends_is_refused_at_the_bound() {
 
 /// The fuzz target's work, on stable: every split of every body at every byte.
 #[test]
-fn no_split_of_the_corpus_changes_an_item() {
+fn case_15_no_split_of_the_corpus_changes_an_item() {
     let mut bodies = 0;
     for (format, decoder) in [
         ("sse", Decoder::Sse),

@@ -92,36 +92,42 @@ pub struct Session {
     pub active_ms: i64,
 }
 
-/// The conversation's session with the newest entry.
-///
-/// The original takes the greatest key and doesn't compare entries; for one run, the usual
-/// case, its commands are these.
+/// The conversation's latest session, by the order of ids as in the original: runs of one base
+/// are numbered, and those of several bases it doesn't tell apart either.
 ///
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
-pub async fn newest_session(
+pub async fn latest_session(
     store: &dyn StreamStore,
     conversation_id: &str,
 ) -> Result<Option<Session>, StoreError> {
     let mut redis = store.connect().await?;
-    let Some((run, cursor)) = newest_run(&mut *redis, conversation_id).await? else {
+    let Some(run) = runs(&mut *redis, conversation_id).await?.pop() else {
         return Ok(None);
     };
     let stream = run.stream_key();
-    // Gone between two commands.
     if !redis.exists(&stream).await? {
         return Ok(None);
     }
-    let first = redis.first_id(&stream).await?;
+    let first = match redis.first_id(&stream).await {
+        Err(error) if is_no_such_key(&error) => return Ok(None),
+        first => first?,
+    };
+    let last = redis.last_id(&stream).await?;
     let status = redis.get(&run.status_key()).await?;
-    let active_ms = written_ms(&cursor);
-    Ok(Some(Session {
-        status: status.and_then(|word| RunStatus::parse(&word)),
-        started_ms: first.map_or(active_ms, |id| written_ms(&id)),
-        active_ms,
-        cursor,
+    // Neither is there if the stream has gone between two commands.
+    Ok(first.zip(last).map(|(first, cursor)| Session {
         run,
+        status: status.and_then(|word| RunStatus::parse(&word)),
+        started_ms: written_ms(&first),
+        active_ms: written_ms(&cursor),
+        cursor,
     }))
+}
+
+/// What XINFO alone says of a key that isn't there; other commands answer nothing.
+fn is_no_such_key(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused { source, .. } if source.to_string().contains("no such key"))
 }
 
 /// Runs with a stream, in the order of their ids.
@@ -140,33 +146,11 @@ async fn runs(
     Ok(runs)
 }
 
-/// The run whose last entry is the newest, with that entry's id.
-async fn newest_run(
-    redis: &mut dyn StreamConnection,
-    conversation_id: &str,
-) -> Result<Option<(Run, String)>, StoreError> {
-    let mut newest: Option<(Run, String)> = None;
-    for run in runs(redis, conversation_id).await? {
-        let Some(id) = redis.last_id(&run.stream_key()).await? else {
-            continue;
-        };
-        match &newest {
-            Some((_, other)) if id_order(other) > id_order(&id) => (),
-            _ => newest = Some((run, id)),
-        }
-    }
-    Ok(newest)
-}
-
-/// An entry's id, `<ms>-<sequence>`, in the order of time.
-fn id_order(id: &str) -> (u64, u64) {
-    let (ms, sequence) = id.split_once('-').unwrap_or((id, "0"));
-    // Redis makes the ids: both are numbers. Zero would sort one that isn't first.
-    (ms.parse().unwrap_or(0), sequence.parse().unwrap_or(0))
-}
-
+/// When an entry was written: its id is `<ms since 1970>-<sequence>`.
 fn written_ms(id: &str) -> i64 {
-    i64::try_from(id_order(id).0).unwrap_or(i64::MAX)
+    let ms = id.split_once('-').map_or(id, |(ms, _)| ms);
+    // Redis makes the ids: it is a number.
+    ms.parse().unwrap_or(0)
 }
 
 /// A conversation's task.
@@ -180,7 +164,7 @@ pub struct TaskStatus {
     pub completion_ms: i64,
 }
 
-/// The latest task that is active, else the latest that is known at all: GET per run.
+/// The latest task whose status is known: GET per run, from the latest on.
 ///
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
@@ -207,18 +191,13 @@ async fn latest_task(
     redis: &mut dyn StreamConnection,
     conversation_id: &str,
 ) -> Result<Option<(Run, RunStatus)>, StoreError> {
-    let mut latest = None;
     for run in runs(redis, conversation_id).await?.into_iter().rev() {
         let word = redis.get(&run.status_key()).await?;
-        let Some(status) = word.and_then(|word| RunStatus::parse(&word)) else {
-            continue;
-        };
-        if status.is_active() {
+        if let Some(status) = word.and_then(|word| RunStatus::parse(&word)) {
             return Ok(Some((run, status)));
         }
-        latest.get_or_insert((run, status));
     }
-    Ok(latest)
+    Ok(None)
 }
 
 fn now_ms() -> i64 {
@@ -233,7 +212,7 @@ fn now_ms() -> i64 {
 /// What came of a request to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
-    /// No run was named, and none is active.
+    /// No run was named, and the latest isn't active.
     NoSession,
     /// The run is stopped and its keys are gone. What it had said is this message, if it had
     /// said something.
@@ -243,7 +222,7 @@ pub enum Stopped {
     },
 }
 
-/// Stops a run, the latest active one if none is named: tells the worker, saves what it has said, tells
+/// Stops a run, the latest if none is named and it is active: tells the worker, saves what it has said, tells
 /// the readers, and deletes its keys.
 ///
 /// The original broadcasts a revocation to its workers before the first pause; ours look for
@@ -317,11 +296,18 @@ async fn said_so_far(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stores::Backend;
 
     #[test]
-    fn entries_are_ordered_by_time_and_then_sequence() {
-        assert!(id_order("1700000000000-10") > id_order("1700000000000-9"));
-        assert!(id_order("1700000000001-0") > id_order("1700000000000-9"));
+    fn a_stream_that_is_gone_is_no_failure() {
+        let refused = |text: &str| StoreError::refused(Backend::Redis, text);
+        assert!(is_no_such_key(&refused("ERR: no such key")));
+        assert!(!is_no_such_key(&refused("ERR: syntax error")));
+    }
+
+    #[test]
+    fn an_entrys_id_tells_when_it_was_written() {
         assert_eq!(written_ms("1700000000000-3"), 1_700_000_000_000);
+        assert_eq!(written_ms("1-0"), 1);
     }
 }

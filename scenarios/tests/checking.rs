@@ -155,9 +155,9 @@ fn a_streams_items_are_checked_one_by_one() {
     );
 }
 
-/// CASES 16: which item is the first token is for the scenario to say.
+/// Which item is the first token is for the scenario to say.
 #[test]
-fn an_item_means_something_by_the_scenarios_test() {
+fn case_16_an_item_means_something_by_the_scenarios_test() {
     let request = |decoder: &str| {
         request(&format!(
             "stream = {{ decoder = '{decoder}', meaningful = {{ json = '/message', is = 'non-empty' }} }}"

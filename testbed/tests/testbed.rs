@@ -77,6 +77,27 @@ fn state_is_set_back_and_two_testbeds_do_not_meet() -> Outcome {
 }
 
 #[test]
+fn a_restarted_redis_is_empty_and_where_it_was() -> Outcome {
+    let mut testbed = Testbed::start(&Options::default())?;
+    let address = testbed.redis_address();
+    for _ in 0..3 {
+        assert_eq!(redis(address, "SET key value")?, "+OK");
+        testbed.restart_redis()?;
+        assert_eq!(testbed.redis_address(), address);
+        assert_eq!(redis(address, "EXISTS key")?, ":0");
+    }
+    let mut theirs = Testbed::start(&Options {
+        database_url: Some(testbed.database_url("postgres")),
+        redis_url: Some(testbed.redis_url()),
+    })?;
+    assert!(matches!(
+        theirs.restart_redis(),
+        Err(TestbedError::NotPrivate { .. })
+    ));
+    Ok(())
+}
+
+#[test]
 fn a_template_that_could_not_be_prepared_says_why() -> Outcome {
     let testbed = Testbed::start(&Options::default())?;
     let error = testbed

@@ -132,6 +132,32 @@ impl BlockMeasurement {
     }
 }
 
+impl BlockMeasurement {
+    /// What to say of streams whose gaps tell less than they seem to, because this side was
+    /// late in too many of them.
+    pub fn doubtful_gaps(&self) -> Vec<String> {
+        const STALLED_SHARE_MAX: f64 = 0.2;
+        let share = |samples: &EndpointSamples| {
+            let kept = samples.gap.as_ref().map_or(0, LatencyHistogram::count);
+            let all = kept + samples.gaps_stalled;
+            (all > 0).then(|| samples.gaps_stalled as f64 / all as f64)
+        };
+        let shares = self.endpoints.iter();
+        shares
+            .filter_map(|(name, samples)| Some((name, share(samples)?)))
+            .filter(|(_, share)| *share > STALLED_SHARE_MAX)
+            .map(|(name, share)| {
+                format!(
+                    "{:.0} % of the gaps between items of {name} are left out, because the load \
+                     generator may have read them late: free some CPU on this machine, or use \
+                     fewer users",
+                    share * 100.0
+                )
+            })
+            .collect()
+    }
+}
+
 fn examples(plan: &Plan, examples: &Examples) -> Vec<ErrorExample> {
     examples
         .iter()

@@ -9,7 +9,8 @@
 //!   is a `reset`, as everywhere);
 //! - `timeout`: a silence longer than `idle_timeout`, or an end beyond the request's timeout.
 //!
-//! The first fault ends the reading, and the connection with it.
+//! The first fault ends the reading, and the connection with it. So does the scenario where it
+//! leaves a stream before its end, which then has nothing to complete.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -126,9 +126,9 @@ fn items_of_one_read_share_its_time() {
     assert_eq!(gaps + samples.items_coalesced, STREAMS * (ITEMS - 1));
 }
 
-/// CASES 15 and 16: what isn't a complete stream is counted by kind, and never as a success.
+/// What isn't a complete stream is counted by kind, and never as a success.
 #[test]
-fn each_fault_of_a_stream_has_its_kind() {
+fn case_15_each_fault_of_a_stream_has_its_kind() {
     use StreamFormat::{JsonObjects, Ndjson, Sse};
     let json = [Sse, Ndjson, JsonObjects];
     for (what, formats, kind) in [
@@ -169,10 +169,10 @@ fn an_error_status_is_one_and_its_body_is_no_stream() {
     assert_eq!(server.connections(), 4, "the connection is fine");
 }
 
-/// CASES 16: a chunk is no token, the first one has only a role, reasoning comes before
-/// content. What is meaningful is the scenario's to say.
+/// A chunk is no token, the first one has only a role, reasoning comes before content. What is
+/// meaningful is the scenario's to say.
 #[test]
-fn time_to_first_token_ends_with_the_first_meaningful_item() {
+fn case_16_time_to_first_token_ends_with_the_first_meaningful_item() {
     let block = measure("chat", StreamFormat::Sse);
     assert_complete(&block, ITEMS, "chat");
     let ttft = block.endpoints["it"].ttft.as_ref().expect("a stream");
@@ -196,9 +196,9 @@ fn time_to_first_token_ends_with_the_first_meaningful_item() {
     assert_eq!(block.endpoints["it"].items, 3 * (ITEMS + 1));
 }
 
-/// CASES 16: a stream cut short is truncated, not a success, also among good ones.
+/// Truncated, not a success.
 #[test]
-fn streams_cut_short_among_good_ones_are_counted_exactly() {
+fn case_16_streams_cut_short_among_good_ones_are_counted_exactly() {
     let server = server();
     let request = |name: &str, path: &str| {
         format!(

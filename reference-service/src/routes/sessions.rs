@@ -22,7 +22,7 @@ pub(super) async fn active_session(
 ) -> Result<Json<Value>, Refusal> {
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
-    let session = sessions::newest_session(&*app.stores.streams, &conversation_id).await?;
+    let session = sessions::latest_session(&*app.stores.streams, &conversation_id).await?;
     let Some(session) = session else {
         return Err(Refusal::NoRun {
             error: none,

@@ -49,6 +49,11 @@ impl OwnRedis {
         self.number
     }
 
+    /// Its URL through a proxy.
+    pub(crate) fn url_through(&self, testbed: &Testbed, proxy: SocketAddr) -> String {
+        format!("{}/{}", testbed.redis_url_through(proxy), self.number)
+    }
+
     /// As seeded.
     pub(crate) fn reset(&self) {
         self.ask(&["FLUSHDB"]);

@@ -104,6 +104,8 @@ async fn sessions_are_looked_up_by_one_command_of_each_kind() {
             (counts(expected.map(|name| (name, REQUESTS))), connections),
             "steps {steps}"
         );
+        // Redis' words for a stream that goes between two of them.
+        assert!(ask(redis, "XINFO STREAM gone").contains("no such key"));
         let status = "/api/v1/conversations/c-0-1/task-status";
         assert_eq!(
             commands_of(&service, redis, status).await,

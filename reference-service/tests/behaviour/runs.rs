@@ -1,7 +1,10 @@
 //! Runs through the service and a worker: ids, cursors, stops, and what is stored of them.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
+use unstall_testbed::DelayProxy;
 
 use super::EXAMPLES;
 use super::own_redis::OwnRedis;
@@ -84,7 +87,7 @@ async fn messages_at_once_get_runs_of_their_own() {
             })
             .collect();
         while redis.ask(&["LLEN", "agent:runs"]).number() < 1 + AT_ONCE as i64 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
         for (n, answer) in answers.drain(..).enumerate() {
@@ -221,11 +224,11 @@ async fn pieces_come_no_sooner_than_the_rate_allows() {
     let service = Service::start("0,1", &database_url, &redis.url);
     let pace = ["--chunks", "10", "--rate", "50", "--jitter", "0.5"];
     let _worker = start_worker(&database_url, &redis.url, &pace);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let answer = say(&service, &format!("{CONVERSATION}/message"), "x").await;
     let pieces = messages(&answer.text().await.expect("a stream"));
     assert_eq!(pieces.len(), 11);
-    assert!(began.elapsed() >= std::time::Duration::from_millis(200));
+    assert!(began.elapsed() >= Duration::from_millis(200));
 }
 
 /// Nanoseconds asleep and blocks of 200 µs or more of an endpoint.
@@ -239,11 +242,20 @@ fn blocked(snapshot: &Value, endpoint: &str) -> (u64, u64) {
 async fn only_blocking_stores_hold_the_loop() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
+    // Long enough that no answer is there before it is waited for.
+    let far = |server| DelayProxy::start(server, Duration::from_millis(2)).expect("a proxy");
+    let (postgres, far_redis) = (
+        far(testbed.postgres_address()),
+        far(testbed.redis_address()),
+    );
     for steps in ["0", "0,1", "0,1,2a,2b"] {
-        let (_, database_url) = fresh_database(testbed);
+        let (name, database_url) = fresh_database(testbed);
         redis.reset();
+        let far_database_url = testbed.database_url_through(postgres.addr(), &name);
+        let far_redis_url = redis.url_through(testbed, far_redis.addr());
         let mut options = vec!["--monitor", "full-split", "--steps", steps];
-        options.extend(["--database-url", &database_url, "--redis-url", &redis.url]);
+        options.extend(["--database-url", &far_database_url]);
+        options.extend(["--redis-url", &far_redis_url]);
         let service = Service::start_with(&options);
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
         for _ in 0..10 {
