@@ -42,7 +42,7 @@ def uvicorn(loop: str, *more: str) -> Iterator[Served]:
     """Run one on a socket that listens already, so that no port is guessed and none is awaited."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         listener.set_inheritable(True)
-        command = [sys.executable, "-m", "uvicorn", "served_app:app", "--loop", loop]
+        command = [sys.executable, "-B", "-m", "uvicorn", "served_app:app", "--loop", loop]
         command += [
             "--fd",
             str(listener.fileno()),

@@ -63,7 +63,7 @@ class Installation:
         """Serve an application of `served.py`, on a socket that listens already."""
         with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
             listener.set_inheritable(True)
-            command = [str(self.bin / "python"), "-m", "uvicorn", "--app-dir", str(HERE)]
+            command = [str(self.bin / "python"), "-B", "-m", "uvicorn", "--app-dir", str(HERE)]
             command += ["--fd", str(listener.fileno()), "--log-level", "warning", f"served:{app}"]
             process = subprocess.Popen(
                 command, env=self.environment(**more), pass_fds=[listener.fileno()]

@@ -13,6 +13,26 @@ use crate::{escape, numbers, vocabulary};
 /// Routes with bars; the table has all of them.
 const BARS_MAX: usize = 12;
 
+/// What the bars show of a route, ms per 1 000 requests.
+struct Shown {
+    caption: &'static str,
+    /// Said when there is none of it.
+    none: &'static str,
+    value: fn(&RouteLoop) -> Option<f64>,
+}
+
+const BLOCKED: Shown = Shown {
+    caption: "Blocked time of the loop, ms per 1\u{202F}000 requests of the route",
+    none: "✓ No route blocked the loop in any arm.",
+    value: RouteLoop::blocked_ms_per_1000,
+};
+
+const HELD: Shown = Shown {
+    caption: "Time that the route held the loop, ms per 1\u{202F}000 requests of the route",
+    none: "No route held the loop for long enough to be shown.",
+    value: RouteLoop::held_ms_per_1000,
+};
+
 /// Writes blocked time and CPU by route, or says that nothing was monitored.
 pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     let arms = observed::arms(record);
@@ -28,23 +48,38 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         return writeln!(
             out,
             "<p class=\"note\">The service had no loop monitor, so blocked time is unknown. Add the \
-             <code>unstall-loop-monitor</code> layer to see it by route.</p>"
+             <code>unstall-loop-monitor</code> layer to see it by route, or in Python \
+             <code>unstall.LoopMonitor</code> to see holds.</p>"
         );
     }
-    let routes = ranked(&by_arm);
-    bars(out, &routes, &by_arm)?;
+    let mut all = by_arm.iter().flat_map(|(_, seen)| seen.values());
+    let shown = if all.all(|seen| seen.is_blocked_unknown) {
+        writeln!(
+            out,
+            "<p class=\"note\">This monitor measures how long each step of a request held the loop, and not \
+             why: blocked time is unknown, and computing holds it too.</p>"
+        )?;
+        HELD
+    } else {
+        BLOCKED
+    };
+    let routes = ranked(&by_arm, &shown);
+    bars(out, &routes, &by_arm, &shown)?;
     route_table(out, record, &routes, &by_arm)
 }
 
-/// Routes by the most blocked time in any arm.
-fn ranked<'r>(by_arm: &[(&str, BTreeMap<&'r str, RouteLoop>)]) -> Vec<(&'r str, f64)> {
+/// Routes by the most of it in any arm.
+fn ranked<'r>(
+    by_arm: &[(&str, BTreeMap<&'r str, RouteLoop>)],
+    shown: &Shown,
+) -> Vec<(&'r str, f64)> {
     let mut worst: BTreeMap<&str, f64> = BTreeMap::new();
     for (_, routes) in by_arm {
         for (route, seen) in routes {
             // A route without requests has no rate; it stays in the table with a dash.
-            let blocked = seen.blocked_ms_per_1000().unwrap_or(0.0);
+            let value = (shown.value)(seen).unwrap_or(0.0);
             let entry = worst.entry(route).or_insert(0.0);
-            *entry = entry.max(blocked);
+            *entry = entry.max(value);
         }
     }
     let mut routes: Vec<(&str, f64)> = worst.into_iter().collect();
@@ -56,30 +91,16 @@ fn bars(
     out: &mut String,
     routes: &[(&str, f64)],
     by_arm: &[(&str, BTreeMap<&str, RouteLoop>)],
+    shown: &Shown,
 ) -> std::fmt::Result {
     let max = routes.first().map_or(0.0, |route| route.1);
-    let is_known = |seen: &RouteLoop| seen.blocked_ms_per_1000().is_some();
-    if !by_arm
-        .iter()
-        .flat_map(|(_, seen)| seen.values())
-        .any(is_known)
-    {
-        return writeln!(
-            out,
-            "<p class=\"note\">This monitor measures how long each step of a request held the loop, and not \
-             why: blocked time is unknown.</p>"
-        );
-    }
     if max <= 0.0 {
-        return writeln!(
-            out,
-            "<p class=\"note\">✓ No route blocked the loop in any arm.</p>"
-        );
+        return writeln!(out, "<p class=\"note\">{}</p>", shown.none);
     }
     writeln!(
         out,
-        "<figure><figcaption>Blocked time of the loop, ms per 1\u{202F}000 requests of the route</figcaption>\
-         <div class=\"bars\" aria-hidden=\"true\">"
+        "<figure><figcaption>{}</figcaption><div class=\"bars\" aria-hidden=\"true\">",
+        shown.caption
     )?;
     for (route, _) in routes.iter().take(BARS_MAX) {
         write!(
@@ -88,7 +109,7 @@ fn bars(
             escape::markup(route)
         )?;
         for (arm, seen) in by_arm {
-            let Some(blocked) = seen.get(route).and_then(RouteLoop::blocked_ms_per_1000) else {
+            let Some(value) = seen.get(route).and_then(shown.value) else {
                 continue;
             };
             let class = if *arm == "before" { "before" } else { "after" };
@@ -96,8 +117,8 @@ fn bars(
                 out,
                 "<p class=\"bar {class}\"><span>{}</span><i style=\"--w:{:.2}%\"></i><b>{}</b></p>",
                 escape::markup(arm),
-                100.0 * blocked / max,
-                numbers::value(Metric::BlockedMsPer1000, blocked)
+                100.0 * value / max,
+                numbers::value(Metric::BlockedMsPer1000, value)
             )?;
         }
     }

@@ -218,6 +218,7 @@ fn what_no_monitor_measured_is_never_shown_as_none() {
     let page = html::render(&observed(&record));
     assert!(page.contains("blocked time is unknown"));
     assert!(!page.contains("No route blocked"));
+    assert!(page.contains("<figcaption>Time that the route held the loop"));
     assert!(!page.contains("could be charged with"));
     let row = page
         .split("<tr>")

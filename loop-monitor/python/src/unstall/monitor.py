@@ -29,10 +29,12 @@ class LoopMonitor:
     """ASGI middleware that times how long each request holds the event loop.
 
     It sees what lies inside of it, but for what runs in tasks of its own, as everything inside a
-    `BaseHTTPMiddleware` does: put it outermost, but inside of those. `snapshot_path` and `metrics_path` are
-    where it answers, to a peer on the loopback interface that came without a proxy, and to who
-    sends `token` as `Authorization: Bearer`. One step above `warn_over_ms` is warned about in the
-    log "unstall" (`None`: never). Beyond `endpoints_max` routes, further ones share one name.
+    `BaseHTTPMiddleware` does: put it outermost, but inside of those.
+
+    `snapshot_path` and `metrics_path` are where it answers, to a peer on the loopback interface
+    that came without a proxy, and to who sends `token` as `Authorization: Bearer`. One step above
+    `warn_over_ms` is warned about in the log "unstall" (`None`: never). Beyond `endpoints_max`
+    routes, further ones share one name.
     """
 
     def __init__(  # noqa: PLR0913 - each is a name that the user may leave out
