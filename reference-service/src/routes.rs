@@ -15,6 +15,7 @@ use crate::stores::Stores;
 pub mod auth;
 pub mod conversations;
 pub mod github;
+mod json_text;
 pub mod messages;
 pub mod runs;
 pub mod sessions;

@@ -1,23 +1,35 @@
-//! `unstall-testbed`: private servers to play with, until Ctrl-C. Its tests kill it in every way.
+//! `unstall-testbed [--delayed]`: private servers to play with, until Ctrl-C; behind proxies with the
+//! usual round trip if asked. Its tests kill it in every way.
 
 use std::error::Error;
 use std::io::Write;
 use std::thread;
 
-use unstall_testbed::{Options, Testbed};
+use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Options, Testbed};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let delayed = match std::env::args().nth(1).as_deref() {
+        None => false,
+        Some("--delayed") => true,
+        Some(other) => return Err(format!("there is no option `{other}`; use --delayed").into()),
+    };
     let testbed = Testbed::start(&Options::from_env())?;
+    let mut database_url = testbed.database_url("postgres");
+    let mut redis_url = testbed.redis_url();
+    let mut proxies = Vec::new();
+    if delayed {
+        let postgres = DelayProxy::start(testbed.postgres_address(), DEFAULT_ROUND_TRIP)?;
+        let redis = DelayProxy::start(testbed.redis_address(), DEFAULT_ROUND_TRIP)?;
+        database_url = testbed.database_url_through(postgres.addr(), "postgres");
+        redis_url = testbed.redis_url_through(redis.addr());
+        proxies.extend([postgres, redis]);
+    }
     let mut out = std::io::stdout();
-    writeln!(out, "DATABASE_URL={}", testbed.database_url("postgres"))?;
-    writeln!(out, "REDIS_URL={}", testbed.redis_url())?;
-    writeln!(
-        out,
-        "# folder {}, guard process {}",
-        testbed.folder().display(),
-        testbed.guard().process_id()
-    )?;
-    writeln!(out, "# both are gone when this ends: Ctrl-C")?;
+    writeln!(out, "DATABASE_URL={database_url}\nREDIS_URL={redis_url}")?;
+    let folder = testbed.folder().display();
+    let guard = testbed.guard().process_id();
+    writeln!(out, "# folder {folder}, guard process {guard}")?;
+    writeln!(out, "# all are gone when this ends: Ctrl-C")?;
     out.flush()?;
     loop {
         thread::park();

@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::App;
+use super::json_text::JsonText;
 use crate::auth::sign_in::{self, SignIn, SignedIn};
 use crate::auth::sign_up::{self, GitHub, SignUp, SignedUp};
 use crate::auth::{Client, Provider, User, id_token};
@@ -28,7 +27,7 @@ pub(super) async fn sign_up(
     State(app): State<App>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Response {
     match answer_sign_up(&app.stores, &client(peer, &headers), body).await {
         Ok(answer) => without_content_type(answer.into_response()),
@@ -40,10 +39,9 @@ pub(super) async fn sign_up(
 async fn answer_sign_up(
     stores: &Stores,
     client: &Client,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let request = parse_sign_up(&body).map_err(Refusal::BadRequest)?;
+    let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
     // The session ends before anything else is waited for.
     let outcome = {
         let mut session = stores.auth.session().await?;
@@ -90,10 +88,9 @@ pub(super) async fn sso_login(
     State(app): State<App>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let request = parse_sso_login(&body, client(peer, &headers))?;
+    let request = parse_sso_login(body.object()?, client(peer, &headers))?;
     // As above.
     let outcome = {
         let mut session = app.stores.auth.session().await?;
@@ -218,8 +215,7 @@ fn without_content_type(mut response: Response) -> Response {
     response
 }
 
-fn parse_sso_login(body: &[u8], client: Client) -> Result<SignIn, Refusal> {
-    let mut body = Body::parse(body)?;
+fn parse_sso_login(mut body: Body, client: Client) -> Result<SignIn, Refusal> {
     let address = body.text("email");
     let service = body.text("sso_provider");
     let token = body.text("id_token");
@@ -374,7 +370,11 @@ mod tests {
                 "email": "other@b.test", "sso_provider": "google",
                 "id_token": "id-token-New@B.test", "provider_data": data,
             });
-            parse_sso_login(body.to_string().as_bytes(), client()).expect("valid")
+            parse_sso_login(
+                Body::parse(body.to_string().as_bytes()).expect("an object"),
+                client(),
+            )
+            .expect("valid")
         };
         let named = parsed(json!({ "name": "Ada" }));
         assert_eq!(named.display_name, "Ada");

@@ -4,18 +4,17 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Query as RawQuery, State};
 use serde_json::{Value, json};
 
 use super::App;
+use super::json_text::JsonText;
 use crate::conversation::{self, Created, NewConversation};
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::stores::Stores;
 use crate::usage::Window;
-use crate::validation::{Body, FieldError, Query};
+use crate::validation::{self, Body, FieldError, Query};
 
 const STATUSES: [&str; 3] = ["active", "archived", "deleted"];
 
@@ -24,10 +23,9 @@ pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
     RawQuery(query): RawQuery<HashMap<String, String>>,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let new = parse(Query::new(query), &body, &caller.uid)?;
+    let new = parse(Query::new(query), body.object(), &caller.uid)?;
     app.run_streams.slots.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     match app.stores.conversations.create(&new).await? {
@@ -42,10 +40,31 @@ pub(super) async fn create(
     }
 }
 
-fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+fn parse(
+    query: Query,
+    body: Result<Body, Vec<FieldError>>,
+    uid: &str,
+) -> Result<NewConversation, Vec<FieldError>> {
+    let new = body.and_then(|body| parse_body(body, uid));
+    let (hidden, new) = validation::both(parse_query(query), new)?;
+    Ok(if hidden {
+        // A hidden conversation is one that the lists of active ones don't show.
+        NewConversation {
+            status: "archived",
+            ..new
+        }
+    } else {
+        new
+    })
+}
+
+fn parse_query(mut query: Query) -> Result<bool, Vec<FieldError>> {
     let hidden = query.optional_flag("hidden").unwrap_or(false);
     query.finish()?;
-    let mut body = Body::parse(body)?;
+    Ok(hidden)
+}
+
+fn parse_body(mut body: Body, uid: &str) -> Result<NewConversation, Vec<FieldError>> {
     // Required and checked, as in the original; whose conversation it is comes from the token.
     body.text("user_id");
     let title = body.text("title");
@@ -57,8 +76,7 @@ fn parse(mut query: Query, body: &[u8], uid: &str) -> Result<NewConversation, Ve
         id: conversation::fresh_id(),
         user_id: uid.to_owned(),
         title,
-        // A hidden conversation is one that the lists of active ones don't show.
-        status: if hidden { "archived" } else { status },
+        status,
         project_ids,
         agent_ids,
     })
@@ -101,18 +119,18 @@ mod tests {
 
     #[test]
     fn the_token_decides_whose_it_is() {
-        let new = parse(query(&[]), BODY, "u-3").expect("valid");
+        let new = parse(query(&[]), Body::parse(BODY), "u-3").expect("valid");
         assert_eq!((new.user_id.as_str(), new.status), ("u-3", "active"));
     }
 
     #[test]
     fn hidden_ones_are_archived() {
         assert_eq!(
-            parse(query(&[("hidden", "true")]), BODY, "u-3")
+            parse(query(&[("hidden", "true")]), Body::parse(BODY), "u-3")
                 .expect("valid")
                 .status,
             "archived"
         );
-        assert!(parse(query(&[("hidden", "maybe")]), BODY, "u-3").is_err());
+        assert!(parse(query(&[("hidden", "maybe")]), Body::parse(BODY), "u-3").is_err());
     }
 }

@@ -30,9 +30,9 @@ pub(super) async fn post(
     RawQuery(query): RawQuery<HashMap<String, String>>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let query = RunQuery::read(query)?;
     let mut form = read_form(request).await?;
-    let content = validation::form_field(form.remove("content"), "content")?;
+    let content = validation::form_field(form.remove("content"), "content");
+    let (query, content) = validation::both(RunQuery::read(query), content)?;
     if content.trim().is_empty() {
         return Err(Refusal::BadRequest(
             "Message content cannot be empty".to_owned(),
@@ -65,14 +65,14 @@ async fn read_form(request: Request) -> Result<HashMap<String, String>, Refusal>
             Err(_not_a_form) => Ok(HashMap::new()),
         };
     }
-    let broken = || Refusal::BadRequest("There was an error parsing the body".to_owned());
+    let broken = |reason: &str| Refusal::BadRequest(reason.to_owned());
     let bad = |error: axum::extract::multipart::MultipartError| match error.status().as_u16() {
         413 => Refusal::BodyTooLarge,
-        _ => broken(),
+        _ => broken("Invalid multipart data."),
     };
     let mut multipart = Multipart::from_request(request, &())
         .await
-        .map_err(|_no_boundary| broken())?;
+        .map_err(|_no_boundary| broken("Missing boundary in multipart."))?;
     let mut fields = HashMap::new();
     while let Some(field) = multipart.next_field().await.map_err(bad)? {
         let name = field.name().unwrap_or_default().to_owned();

@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query as RawQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -15,12 +13,16 @@ use uuid::Uuid;
 
 use super::App;
 use super::conversations::refuse_over_limit;
+use super::json_text::JsonText;
 use super::sessions::refuse_without_access;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::{self, Run, Task};
 use crate::sessions;
-use crate::validation::{Body, FieldError, Query};
+use crate::validation::{self, Body, FieldError, Query};
+
+/// As the original's server writes it: whatever is text has its encoding told.
+const STREAM_TYPE: &str = "text/event-stream; charset=utf-8";
 
 /// What the agent is asked.
 #[derive(Debug)]
@@ -110,7 +112,7 @@ pub(super) async fn start(
 
 fn stream_of(app: &App, run: Run, cursor: Option<String>) -> Response {
     let body = app.run_streams.body(run, cursor);
-    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+    ([(header::CONTENT_TYPE, STREAM_TYPE)], body).into_response()
 }
 
 /// Answers the conversation's last question anew.
@@ -119,14 +121,15 @@ pub(super) async fn regenerate(
     caller: Caller,
     Path(conversation_id): Path<String>,
     RawQuery(query): RawQuery<HashMap<String, String>>,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let query = RunQuery::read(query)?;
-    let mut body = Body::parse(&body)?;
-    body.optional_nodes("node_ids");
-    body.finish()?;
+    let (query, ()) = validation::both(RunQuery::read(query), body.object().and_then(check_nodes))?;
     start(&app, caller, conversation_id, query, Asked::TheLastAgain).await
+}
+
+fn check_nodes(mut body: Body) -> Result<(), Vec<FieldError>> {
+    body.optional_nodes("node_ids");
+    body.finish()
 }
 
 /// Goes on with a run's stream, from an entry on.
@@ -177,8 +180,8 @@ mod tests {
         let fields: Vec<String> = wrong
             .expect_err("all are wrong")
             .into_iter()
-            .map(|error| error.field)
+            .map(|error| error.to_json()["loc"][1].to_string())
             .collect();
-        assert_eq!(fields, ["stream", "background", "cursor"]);
+        assert_eq!(fields, [r#""stream""#, r#""background""#, r#""cursor""#]);
     }
 }

@@ -2,13 +2,12 @@
 //! conversation is shared.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::App;
+use super::json_text::JsonText;
 use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -21,10 +20,9 @@ const VISIBILITIES: [&str; 2] = ["private", "public"];
 pub(super) async fn share(
     State(app): State<App>,
     caller: Caller,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let (id, change) = parse_share(&body)?;
+    let (id, change) = parse_share(body.object()?)?;
     apply(&app, &caller, &id, &change).await?;
     let answer = json!({ "message": "Conversation shared successfully.", "sharedID": id });
     Ok((StatusCode::CREATED, Json(answer)))
@@ -47,10 +45,9 @@ pub(super) async fn withdraw(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
-    let body = body.map_err(|_too_large_or_cut| Refusal::BodyTooLarge)?;
-    let mut body = Body::parse(&body)?;
+    let mut body = body.object()?;
     let emails = body.texts("emails");
     body.finish()?;
     if emails.is_empty() {
@@ -76,8 +73,7 @@ fn not_found() -> Refusal {
     Refusal::NotFound("Conversation not found".to_owned())
 }
 
-fn parse_share(body: &[u8]) -> Result<(String, Change), Refusal> {
-    let mut body = Body::parse(body)?;
+fn parse_share(mut body: Body) -> Result<(String, Change), Refusal> {
     let id = body.text("conversation_id");
     let recipients = body.optional_texts("recipientEmails").unwrap_or_default();
     let visibility = body.optional_choice("visibility", &VISIBILITIES);
@@ -102,7 +98,9 @@ mod tests {
     use super::*;
 
     fn change(body: &str) -> Option<Change> {
-        parse_share(body.as_bytes()).ok().map(|(_, change)| change)
+        parse_share(Body::parse(body.as_bytes()).ok()?)
+            .ok()
+            .map(|(_, change)| change)
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 use unstall_testbed::{Behaviour, FaultyServer, IdentityStub};
 
-use super::STATES;
 use super::service::{Service, fresh_database, shared_testbed};
+use super::services;
 
 /// Only step 4 moves the hook's call.
 const HOOK_BLOCKS: &str = "0,1,2a,2b,2c,2d,2e,3";
@@ -78,7 +78,7 @@ async fn traces(database_url: &str) -> String {
 async fn every_state_writes_the_same_rows() {
     let testbed = shared_testbed();
     let mut first = None;
-    for steps in STATES {
+    for steps in services() {
         let (_, database_url) = fresh_database(testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         assert_eq!(sign_up(&service, "new").await, 201);

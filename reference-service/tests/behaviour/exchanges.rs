@@ -1,7 +1,7 @@
 //! Requests to ask of every state, and what is kept of the answers.
 
 use reqwest::{Client, Method};
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
 use super::service::Service;
 
@@ -111,6 +111,7 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
             exchange.path
         );
         let mut body = response.text().await.expect(exchange.path);
+        body = same_form(&body);
         if let Some(id) = conversation_id(&body) {
             assert_eq!(id.get_version_num(), 7, "{body}");
             new = id.to_string();
@@ -118,7 +119,6 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         if !new.is_empty() {
             body = body.replace(&new, "{new}");
         }
-        body = without_chance(&body);
         let user = exchange
             .authorization
             .map(|header| format!(" ({header})"))
@@ -145,41 +145,60 @@ fn conversation_id(body: &str) -> Option<uuid::Uuid> {
     )
 }
 
-/// Replaces what differs from one run to the next: random tokens and times.
-fn without_chance(body: &str) -> String {
-    let Ok(mut parsed) = serde_json::from_str::<Value>(body) else {
-        return body.to_owned();
-    };
-    if replace_chance(&mut parsed) {
-        parsed.to_string()
-    } else {
-        body.to_owned()
+/// JSON objects in one form: the order of an object's fields and the space between them mean
+/// nothing. Other text stays as it is.
+fn same_form(body: &str) -> String {
+    let values: Result<Vec<Value>, _> = Deserializer::from_str(body).into_iter().collect();
+    values.map_or_else(
+        |_no_json| body.to_owned(),
+        |values| values.into_iter().map(comparable).collect(),
+    )
+}
+
+/// Without what is said by each parser in its own words, and what differs from one run to the next.
+fn comparable(mut body: Value) -> String {
+    replace_parsers_words(&mut body);
+    replace_chance(&mut body);
+    body.to_string()
+}
+
+/// Where and why a text isn't JSON.
+fn replace_parsers_words(body: &mut Value) {
+    let errors = body.get_mut("detail").and_then(Value::as_array_mut);
+    for error in errors.into_iter().flatten() {
+        if error["type"] == "json_invalid" {
+            assert!(error["loc"][1].is_u64(), "{error}");
+            assert!(error["ctx"]["error"].is_string(), "{error}");
+            error["loc"][1] = "{place}".into();
+            error["ctx"]["error"] = "{reason}".into();
+        }
     }
 }
 
-fn replace_chance(value: &mut Value) -> bool {
+/// Random tokens and times.
+fn replace_chance(value: &mut Value) {
     match value {
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |found, item| replace_chance(item) | found),
-        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
-            let by_chance = matches!(
-                name.as_str(),
-                "linking_token"
-                    | "linked_at"
-                    | "last_used_at"
-                    | "message_id"
-                    | "cursor"
-                    | "startedAt"
-                    | "lastActivity"
-                    | "estimatedCompletion"
-            );
-            if by_chance && !value.is_null() {
-                *value = format!("{{{name}}}").into();
-                return true;
+        Value::Array(items) => items.iter_mut().for_each(replace_chance),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let by_chance = matches!(
+                    name.as_str(),
+                    "linking_token"
+                        | "linked_at"
+                        | "last_used_at"
+                        | "message_id"
+                        | "cursor"
+                        | "startedAt"
+                        | "lastActivity"
+                        | "estimatedCompletion"
+                );
+                if by_chance && !value.is_null() {
+                    *value = format!("{{{name}}}").into();
+                } else {
+                    replace_chance(value);
+                }
             }
-            replace_chance(value) | found
-        }),
-        _ => false,
+        }
+        _ => (),
     }
 }

@@ -76,14 +76,14 @@ fn assert_keys_expire(redis: &OwnRedis) {
     }
 }
 
-fn end_run(redis: &OwnRedis, session: usize) {
+pub(crate) fn end_run(redis: &OwnRedis, session: usize) {
     let stream = format!("chat:stream:c-0-1:s{session}");
     let end = ["*", "type", "end", "status", "completed"];
     redis.ask(&[&["XADD", &*stream][..], &end].concat());
 }
 
 /// Starts a run that no worker takes; its stream has said that it is queued.
-async fn open_stream(service: &Service, session: usize) -> reqwest::Response {
+pub(crate) async fn open_stream(service: &Service, session: usize) -> reqwest::Response {
     let path = format!("{MESSAGE}?session_id=s{session}");
     let mut stream = say(service, &path, "x").await;
     stream.chunk().await.expect("it begins").expect("queued");
@@ -113,10 +113,13 @@ async fn a_client_that_is_gone_holds_its_thread_until_the_run_ends() {
 }
 
 /// Creates a conversation; gives the status.
-async fn create(url: String) -> u16 {
+pub(crate) async fn create(url: String) -> u16 {
     let body =
         r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1"],"agent_ids":[]}"#;
-    let created = reqwest::Client::new().post(url).body(body).send().await;
+    let request = reqwest::Client::new()
+        .post(url)
+        .header("content-type", "application/json");
+    let created = request.body(body).send().await;
     created.expect("an answer").status().as_u16()
 }
 

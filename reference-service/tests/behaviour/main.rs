@@ -9,11 +9,13 @@
 mod account_exchanges;
 mod accounts;
 mod command_line;
+mod example_streams;
 mod exchanges;
 mod leaks;
 mod loop_time;
 mod outages;
 mod own_redis;
+mod python_service;
 mod round_trips;
 mod run_commands;
 mod run_exchanges;
@@ -35,3 +37,10 @@ const STATES: [&str; 7] = [
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
 ];
+/// The FastAPI example before and after.
+const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
+
+/// All that answer alike.
+fn services() -> impl Iterator<Item = &'static str> {
+    STATES.into_iter().chain(EXAMPLES)
+}

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use unstall_testbed::DelayProxy;
 
-use super::STATES;
 use super::service::{Service, fresh_database, reset_database, shared_testbed};
+use super::services;
 
 const USAGE: &str = "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01";
 const EMAILS: &str = "/api/v1/conversations/c-0-1/shared-emails";
@@ -24,7 +24,7 @@ async fn status_and_body(service: &Service, path: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_lost_database_is_503_and_a_new_one_is_found() {
     let testbed = shared_testbed();
-    for steps in STATES {
+    for steps in services() {
         let (name, database_url) = fresh_database(testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         let (status, before) = status_and_body(&service, USAGE).await;
@@ -57,7 +57,7 @@ async fn a_lost_database_is_503_and_a_new_one_is_found() {
 #[tokio::test]
 async fn a_lost_redis_is_503() {
     let testbed = shared_testbed();
-    for steps in STATES {
+    for steps in services() {
         let proxy = DelayProxy::start(testbed.redis_address(), Duration::ZERO).expect("a proxy");
         let (_, database_url) = fresh_database(testbed);
         let service = Service::start(
@@ -94,7 +94,7 @@ async fn a_value_that_is_not_what_its_key_promises_is_500() {
         .set("repo_branches:octo/broken", "{}", None, None, false)
         .await
         .expect("is set");
-    for steps in STATES {
+    for steps in services() {
         let (_, database_url) = fresh_database(testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         for path in [

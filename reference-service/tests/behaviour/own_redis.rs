@@ -45,6 +45,10 @@ impl OwnRedis {
         redis
     }
 
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Its URL through a proxy.
     pub(crate) fn url_through(&self, testbed: &Testbed, proxy: SocketAddr) -> String {
         format!("{}/{}", testbed.redis_url_through(proxy), self.number)

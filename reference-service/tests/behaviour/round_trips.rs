@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use super::EXAMPLES;
 use super::service::{Service, fresh_database, seeded_testbed};
 
 const REQUESTS: u64 = 10;
@@ -79,6 +80,8 @@ async fn redis_is_asked_what_the_routes_table_says() {
     for (steps, branch_commands, branch_connections) in [
         ("0,1,2a", calls(&["get", "ping"]), REQUESTS),
         ("0,1,2a,3", calls(&["get"]), 0),
+        ("fastapi blocking", calls(&["get", "ping"]), REQUESTS),
+        ("fastapi asynchronous", calls(&["get"]), 0),
     ] {
         let (_, database_url) = fresh_database(&testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
@@ -122,7 +125,7 @@ async fn somebody_elses_workspace_costs_one_command() {
 #[tokio::test]
 async fn connections_that_redis_closed_are_replaced_unseen() {
     let testbed = seeded_testbed();
-    for steps in ["0", "0,1,2a,3"] {
+    for steps in ["0", "0,1,2a,3"].into_iter().chain(EXAMPLES) {
         let (_, database_url) = fresh_database(&testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         for _ in 0..3 {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::EXAMPLES;
 use super::round_trips::{ask, counted};
 use super::runs::say;
 use super::service::{Service, fresh_database, seeded_testbed};
@@ -35,7 +36,7 @@ async fn readers_wait(redis: SocketAddr, readers: usize) -> u64 {
 
 #[tokio::test]
 async fn a_message_costs_k_plus_six_commands_and_its_task() {
-    for (steps, connects) in [("0", 2), ("0,1", 0)] {
+    for (steps, connects) in [("0", 2), ("0,1", 0), (EXAMPLES[0], 2), (EXAMPLES[1], 0)] {
         let testbed = seeded_testbed();
         let redis = testbed.redis_address();
         let (_, database_url) = fresh_database(&testbed);
@@ -88,7 +89,12 @@ async fn sessions_are_looked_up_by_one_command_of_each_kind() {
     let redis = testbed.redis_address();
     ask(redis, "XADD chat:stream:c-0-1:s 1-0 type queued");
     ask(redis, "SET task:status:c-0-1:s running");
-    for (steps, look_up, connections) in [("0", "keys", REQUESTS), ("0,1", "scan", 0)] {
+    for (steps, look_up, connections) in [
+        ("0", "keys", REQUESTS),
+        ("0,1", "scan", 0),
+        (EXAMPLES[0], "keys", REQUESTS),
+        (EXAMPLES[1], "scan", 0),
+    ] {
         let (_, database_url) = fresh_database(&testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         let session = "/api/v1/conversations/c-0-1/active-session";
@@ -116,7 +122,12 @@ async fn sessions_are_looked_up_by_one_command_of_each_kind() {
 async fn a_stop_costs_the_same_commands() {
     let testbed = seeded_testbed();
     let redis = testbed.redis_address();
-    for (steps, look_up, connections) in [("0", "keys", 1), ("0,1", "scan", 0)] {
+    for (steps, look_up, connections) in [
+        ("0", "keys", 1),
+        ("0,1", "scan", 0),
+        (EXAMPLES[0], "keys", 1),
+        (EXAMPLES[1], "scan", 0),
+    ] {
         let (_, database_url) = fresh_database(&testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         for (query, looked_up) in [("", 1), ("?session_id=s", 0)] {

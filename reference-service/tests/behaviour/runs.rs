@@ -6,10 +6,17 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use unstall_testbed::DelayProxy;
 
+use super::EXAMPLES;
 use super::own_redis::OwnRedis;
 use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
-const STATES: [&str; 3] = ["0", "0,1", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STATES: [&str; 5] = [
+    "0",
+    "0,1",
+    "0,1,2a,2b,2c,2d,2e,3,4",
+    EXAMPLES[0],
+    EXAMPLES[1],
+];
 const CONVERSATION: &str = "/api/v1/conversations/c-0-1";
 
 pub(crate) async fn say(service: &Service, path: &str, content: &str) -> reqwest::Response {
@@ -167,11 +174,17 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             // Reservations alone outlive a stop.
             let keys = redis.ask(&["KEYS", "*c-0-1*"]).texts();
             assert_eq!(keys, ["chat:stream:reservation:c-0-1:s"], "steps {steps}");
+            let rows = rows(&database_url).await;
+            let kept = &rows.last().expect("a row").2;
+            // A stop that holds the loop holds its stream, too, and deletes it before the last
+            // pieces were read: in the original, what was kept can be more than what was heard.
+            let heard_less = steps == EXAMPLES[0] && kept.starts_with(&said);
+            assert!(*kept == said || heard_less, "steps {steps}: {kept} {said}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),
-                row("AI_GENERATED", "ACTIVE", &said),
+                row("AI_GENERATED", "ACTIVE", kept),
             ];
-            assert_eq!(rows(&database_url).await, expected, "steps {steps}");
+            assert_eq!(rows, expected, "steps {steps}");
         }
     }
 }
@@ -191,6 +204,7 @@ async fn a_regeneration_archives_the_answers_before_it() {
         }
         let again = reqwest::Client::new()
             .post(service.url(&format!("{CONVERSATION}/regenerate?stream=false")))
+            .header("content-type", "application/json")
             .body("{}")
             .send()
             .await

@@ -1,9 +1,9 @@
 //! One list of requests, asked at every state: one transcript.
 
-use super::STATES;
 use super::exchanges::{Exchange, transcript};
 use super::own_redis::OwnRedis;
 use super::service::{Service, fresh_database, shared_testbed, start_worker};
+use super::services;
 
 const CREATE: &str = r#"{"user_id":"u-0","title":"t","status":"active","project_ids":["p-1","p-2"],"agent_ids":["a-1"]}"#;
 const CONVERSATIONS: &str = "/api/v1/conversations";
@@ -52,7 +52,10 @@ fn conversations() -> Vec<Exchange> {
         Exchange::json(CONVERSATIONS, CREATE).sent_by(PRO),
         Exchange::json(CONVERSATIONS, ""),
         Exchange::json(CONVERSATIONS, "{"),
+        // Not sent as JSON.
+        Exchange::form(CONVERSATIONS, CREATE),
         Exchange::json(CONVERSATIONS, "[]"),
+        Exchange::json("/api/v1/conversations?hidden=maybe", "[]"),
         Exchange::json(
             CONVERSATIONS,
             r#"{"title":1,"status":"ACTIVE","project_ids":"p-1","agent_ids":[2]}"#,
@@ -89,7 +92,9 @@ fn messages() -> Vec<Exchange> {
             "/api/v1/conversations/{new}/message?stream=perhaps",
             "content=x",
         ),
+        Exchange::form("/api/v1/conversations/{new}/message?stream=perhaps", ""),
         Exchange::form(message, ""),
+        Exchange::form(message, "content="),
         Exchange::json(message, r#"{"content":"json"}"#),
         Exchange::multipart(message, "--b\r\ncut off"),
         Exchange::form(message, "content=+%09"),
@@ -158,21 +163,40 @@ fn branches() -> Vec<Exchange> {
     ]
 }
 
+/// The exchanges whose answers differ, and both answers.
+fn differences(one: &str, other: &str) -> String {
+    let exchanges = |transcript: &str| -> Vec<String> {
+        let lines: Vec<&str> = transcript.lines().collect();
+        lines.chunks(3).map(|lines| lines.join("\n")).collect()
+    };
+    let (one, other) = (exchanges(one), exchanges(other));
+    assert_eq!(one.len(), other.len(), "each exchange has three lines");
+    let differing = one.iter().zip(&other).filter(|(one, other)| one != other);
+    differing
+        .map(|(one, other)| format!("{one}\n--\n{other}\n\n"))
+        .collect()
+}
+
 #[tokio::test]
 async fn every_state_answers_the_same() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    let mut first = None;
-    for steps in STATES {
+    let mut first: Option<String> = None;
+    for state in services() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
-        let service = Service::start(steps, &database_url, &redis.url);
+        let service = Service::start(state, &database_url, &redis.url);
         let answers = transcript(&service, &exchanges()).await;
-        match &first {
-            None => first = Some(answers),
-            Some(first) => assert_eq!(first, &answers, "step 0 and steps {steps} differ"),
-        }
+        let Some(first) = &first else {
+            first = Some(answers);
+            continue;
+        };
+        let differences = differences(first, &answers);
+        assert!(
+            differences.is_empty(),
+            "{state} answers otherwise than the first state:\n{differences}"
+        );
     }
     insta::assert_snapshot!(first.expect("there is a first state"));
 }
@@ -181,29 +205,31 @@ async fn every_state_answers_the_same() {
 async fn request_ids_are_the_callers_if_sane() {
     let testbed = shared_testbed();
     let (_, database_url) = fresh_database(testbed);
-    let service = Service::start("0", &database_url, &testbed.redis_url());
-    let client = reqwest::Client::new();
-    for (sent, kept) in [
-        ("req-1.a:b_c", true),
-        ("two words", false),
-        ("", false),
-        (&*"x".repeat(129), false),
-    ] {
-        for path in ["/health", "/nowhere", "/api/v1/usage/usage"] {
-            let response = client
-                .get(service.url(path))
-                .header("x-request-id", sent)
-                .send()
-                .await
-                .expect(path);
-            let id = response
-                .headers()
-                .get("x-request-id")
-                .expect("an id")
-                .to_str()
-                .expect("plain text");
-            assert_eq!(id == sent, kept, "{path} {sent:?}: {id:?}");
-            assert!(kept || id.parse::<uuid::Uuid>().is_ok(), "{id:?}");
+    for state in ["0", "fastapi asynchronous"] {
+        let service = Service::start(state, &database_url, &testbed.redis_url());
+        let client = reqwest::Client::new();
+        for (sent, kept) in [
+            ("req-1.a:b_c", true),
+            ("two words", false),
+            ("", false),
+            (&*"x".repeat(129), false),
+        ] {
+            for path in ["/health", "/nowhere", "/api/v1/usage/usage"] {
+                let response = client
+                    .get(service.url(path))
+                    .header("x-request-id", sent)
+                    .send()
+                    .await
+                    .expect(path);
+                let id = response
+                    .headers()
+                    .get("x-request-id")
+                    .expect("an id")
+                    .to_str()
+                    .expect("plain text");
+                assert_eq!(id == sent, kept, "{path} {sent:?}: {id:?}");
+                assert!(kept || id.parse::<uuid::Uuid>().is_ok(), "{id:?}");
+            }
         }
     }
 }

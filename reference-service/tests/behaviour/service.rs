@@ -11,6 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use unstall_testbed::{Options, Testbed};
 
+use super::python_service;
+
 const TEMPLATE: &str = "reference_template";
 
 /// A testbed whose template is migrated and whose Redis is seeded.
@@ -80,11 +82,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it, waits until its log has a line with `ready`, and gives the line's rest.
+    /// Our program; otherwise as `start_command`.
     fn start(arguments: &[&str], ready: &str) -> (Self, String) {
-        let mut child = program()
+        let mut command = program();
+        command
             .args(arguments)
-            .env("RUST_LOG", "unstall_reference_service=info")
+            .env("RUST_LOG", "unstall_reference_service=info");
+        Self::start_command(command, ready)
+    }
+
+    /// Starts it, waits until its log has a line with `ready`, and gives the line's rest.
+    fn start_command(mut command: Command, ready: &str) -> (Self, String) {
+        let mut child = command
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
@@ -148,11 +157,20 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it on a free port and waits until it listens.
-    pub(crate) fn start(steps: &str, database_url: &str, redis_url: &str) -> Self {
+    /// Starts a state on a free port and waits until it listens: the program with these steps, or
+    /// one of the example's versions.
+    pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
+        if let Some(python) = python_service::of_state(state, database_url, redis_url) {
+            let (program, rest) = Running::start_command(python, "Uvicorn running on http://");
+            let address = rest.split(' ').next().expect("the line goes on");
+            return Self {
+                program,
+                address: address.parse().expect("an address"),
+            };
+        }
         Self::start_with(&[
             "--steps",
-            steps,
+            state,
             "--database-url",
             database_url,
             "--redis-url",
@@ -160,7 +178,7 @@ impl Service {
         ])
     }
 
-    /// The same, with any options.
+    /// The program, with any options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
         let mut arguments = vec!["--port", "0"];
         arguments.extend(options);

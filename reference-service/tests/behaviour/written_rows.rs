@@ -2,15 +2,15 @@
 
 use sqlx::{Connection, PgConnection};
 
-use super::STATES;
 use super::own_redis::OwnRedis;
 use super::service::{Service, fresh_database, shared_testbed, start_worker};
+use super::services;
 
 #[tokio::test]
 async fn a_conversation_and_its_messages_are_stored_alike() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in STATES {
+    for steps in services() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);
@@ -20,6 +20,7 @@ async fn a_conversation_and_its_messages_are_stored_alike() {
         let created: serde_json::Value = client
             .post(service.url("/api/v1/conversations?hidden=true"))
             .header("authorization", "Bearer token-u-7")
+            .header("content-type", "application/json")
             .body(body)
             .send()
             .await

@@ -1,0 +1,174 @@
+//! A FastAPI team's first comparison: `unstall ab` starts the example's two versions by their
+//! commands, and finds what the migration gained.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use unstall_results::record::RunRecord;
+use unstall_results::store;
+use unstall_testbed::{DelayProxy, Options, Testbed};
+
+/// Between the service and its stores. A blocked loop waits for it once per statement, and twenty
+/// users wait for each other: no machine is too busy to see that.
+const ROUND_TRIP: Duration = Duration::from_millis(2);
+const DATABASE: &str = "fastapi";
+
+/// What the target folder has beside the tests' own programs: those of another package, and the
+/// Python environment that `./dev` makes.
+fn built(path: &str, by: &str) -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_unstall"));
+    beside
+        .ancestors()
+        .map(|folder| folder.join(path))
+        .find(|built| built.exists())
+        .unwrap_or_else(|| panic!("{path} is missing in the target folder; run {by}"))
+}
+
+fn prepare(testbed: &Testbed) {
+    let reference = built("unstall-reference", "cargo build --workspace --bins");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&reference).args(arguments).output();
+        let output = output.expect("unstall-reference starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    };
+    testbed
+        .create_template("seeded", |url| {
+            run(&["migrate", "--database-url", url]);
+            run(&["seed", "--database-url", url]);
+            Ok(())
+        })
+        .expect("the template is made");
+    testbed
+        .reset_database("seeded", DATABASE)
+        .expect("the database is cloned");
+    run(&["seed", "--redis-url", &testbed.redis_url()]);
+}
+
+/// What a user types, but for the paths.
+fn command_of(version: &str) -> String {
+    let python = built("python/bin/python", "./dev setup");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference-service/fastapi");
+    format!(
+        "'{}' -B -m uvicorn --app-dir '{}' reference_fastapi.{version}:app --port {{port}} --log-level warning",
+        python.display(),
+        example.display()
+    )
+}
+
+/// A scenario, how many requests of each endpoint a block has, and the percentile that so many
+/// can decide.
+struct Comparison {
+    scenario: &'static str,
+    requests: u64,
+    metric: &'static str,
+    endpoints: &'static [&'static str],
+}
+
+/// `unstall ab` with the fewest pairs that can decide.
+fn compare(testbed: &Testbed, folder: &Path, comparison: &Comparison) -> Value {
+    let postgres = DelayProxy::start(testbed.postgres_address(), ROUND_TRIP).expect("a proxy");
+    let redis = DelayProxy::start(testbed.redis_address(), ROUND_TRIP).expect("a proxy");
+    let output = Command::new(env!("CARGO_BIN_EXE_unstall"))
+        .current_dir(folder)
+        .args(["ab", comparison.scenario])
+        .args(["--before", &command_of("blocking")])
+        .args(["--after", &command_of("asynchronous")])
+        .args(["--pairs", "5", "-c", "20", "--warmup", "1"])
+        .args(["--requests", &comparison.requests.to_string()])
+        .args(["--out", "record.json", "--json"])
+        .env(
+            "DATABASE_URL",
+            testbed.database_url_through(postgres.addr(), DATABASE),
+        )
+        .env("REDIS_URL", testbed.redis_url_through(redis.addr()))
+        .output()
+        .expect("unstall starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// Every request of every block that counts was answered as the scenario expects.
+fn assert_complete(record: &RunRecord, comparison: &Comparison) {
+    assert!(!record.interrupted);
+    let requests = comparison.requests * comparison.endpoints.len() as u64;
+    for block in record.blocks.iter().filter(|block| block.validity.ok) {
+        assert!(block.errors.is_empty(), "{}: {:?}", block.arm, block.errors);
+        assert_eq!(block.completed, requests, "{}", block.arm);
+    }
+}
+
+/// The monitor saw the loop held while a blocking client waited: each route makes two round trips
+/// or more.
+fn assert_held(record: &RunRecord, comparison: &Comparison) {
+    let blocks = record.blocks.iter().filter(|block| block.arm == "before");
+    for block in blocks.filter(|block| block.validity.ok) {
+        let monitor = block.monitor.as_ref().expect("the monitor is on");
+        for name in comparison.endpoints {
+            let seen = &monitor.endpoints[*name];
+            let waited_us = 2 * seen.requests * ROUND_TRIP.as_micros() as u64;
+            assert!(seen.requests >= comparison.requests, "{name}: {seen:?}");
+            assert!(seen.hold_us_sum >= waited_us, "{name}: {seen:?}");
+        }
+    }
+}
+
+/// Found to be better, and nothing worse; or, on a machine that disturbs the measurement, nothing
+/// but that said.
+fn assert_better(document: &Value, comparison: &Comparison) {
+    let compared = &document["comparisons"][0];
+    if document["verdict"] == "invalid" {
+        let faults = compared["faults"].as_array().expect("faults");
+        let ours = |fault: &Value| {
+            let fault = fault.to_string();
+            fault.contains("generator was late") || fault.contains("stolen")
+        };
+        assert!(!faults.is_empty() && faults.iter().all(ours), "{faults:#?}");
+        eprintln!("skipped: this machine disturbed the measurement: {faults:?}");
+        return;
+    }
+    eprintln!("{}: {}", comparison.scenario, compared["headline"]);
+    assert_ne!(document["verdict"], "regression");
+    let cells = compared["cells"].as_array().expect("cells");
+    let outcomes = cells
+        .iter()
+        .filter(|cell| cell["metric"] == comparison.metric)
+        .map(|cell| {
+            assert_eq!(cell["judged"], true, "{cell:#}");
+            (&cell["endpoint"], cell["outcome"].as_str().expect("a word"))
+        });
+    let outcomes: Vec<_> = outcomes.collect();
+    assert_eq!(outcomes.len(), comparison.endpoints.len(), "{outcomes:?}");
+    // One is enough: what the machine does beside this may blur the others.
+    let is_better = outcomes.iter().any(|(_, word)| *word == "improvement");
+    assert!(is_better, "{outcomes:?}");
+}
+
+#[test]
+fn the_migration_of_the_fastapi_example_is_found_to_be_an_improvement() {
+    let testbed = Testbed::start(&Options::default()).expect("private servers start");
+    prepare(&testbed);
+    for comparison in [
+        Comparison {
+            scenario: "usage-check",
+            requests: 60,
+            metric: "response_p50",
+            endpoints: &["POST conversations", "GET usage"],
+        },
+        Comparison {
+            scenario: "tunnel",
+            requests: 400,
+            metric: "response_p95",
+            endpoints: &["GET workspace", "GET socket-status", "GET branch-list"],
+        },
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let document = compare(&testbed, folder.path(), &comparison);
+        let record = store::read(&folder.path().join("record.json")).expect("the record is whole");
+        assert_complete(&record, &comparison);
+        assert_held(&record, &comparison);
+        assert_better(&document, &comparison);
+    }
+}

@@ -1,0 +1,38 @@
+"""Before the migration: synchronous clients, called on the event loop.
+
+uvicorn reference_fastapi.blocking:app --port 8001
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from reference_fastapi.application import create_app
+from reference_fastapi.blocking.accounts import AccountStore
+from reference_fastapi.blocking.cache import client
+from reference_fastapi.blocking.conversations import ConversationStore
+from reference_fastapi.blocking.database import open_sessions
+from reference_fastapi.blocking.history import HistoryStore
+from reference_fastapi.blocking.sharing import SharingStore
+from reference_fastapi.blocking.streams import Streams
+from reference_fastapi.blocking.workspaces import WorkspaceStore
+from reference_fastapi.run_streams import RunStreams
+from reference_fastapi.settings import Settings
+from reference_fastapi.stores import Stores
+
+
+@asynccontextmanager
+async def _open(settings: Settings) -> AsyncIterator[Stores]:
+    with open_sessions(settings.database_url) as sessions, client(settings.redis_url) as redis:
+        redis.ping()
+        yield Stores(
+            conversations=ConversationStore(sessions),
+            history=HistoryStore(sessions),
+            sharing=SharingStore(sessions),
+            accounts=AccountStore(sessions),
+            streams=Streams(settings.redis_url),
+            run_streams=RunStreams(settings),
+            workspaces=WorkspaceStore(settings.redis_url, redis),
+        )
+
+
+app = create_app(_open)

@@ -1,0 +1,38 @@
+"""Step 2b before: a SQLAlchemy `Session`, called on the loop."""
+
+from typing import Any, cast
+
+from sqlalchemy import CursorResult
+from sqlalchemy.orm import Session, sessionmaker
+
+from reference_fastapi import statements
+from reference_fastapi.conversation import fresh_id
+
+
+class HistoryStore:
+    """What is kept of conversations, in PostgreSQL."""
+
+    def __init__(self, sessions: sessionmaker[Session]) -> None:
+        self._sessions = sessions
+
+    async def may_read(self, uid: str, conversation_id: str) -> bool | None:
+        """Select the conversation and count its messages; `None` if there is none."""
+        with self._sessions() as session:
+            may_read: bool | None = session.scalar(
+                statements.SELECT_ACCESS, {"uid": uid, "id": conversation_id}
+            )
+            if may_read:
+                session.scalar(statements.COUNT_MESSAGES, {"id": conversation_id})
+        return may_read
+
+    async def save_partial(self, uid: str, conversation_id: str, content: str) -> str | None:
+        """Insert what an agent had said; `None` if the conversation isn't the user's."""
+        message = {
+            "id": fresh_id(),
+            "content": content,
+            "conversation_id": conversation_id,
+            "user_id": uid,
+        }
+        with self._sessions.begin() as session:
+            result = session.execute(statements.INSERT_PARTIAL_MESSAGE, message)
+        return message["id"] if cast("CursorResult[Any]", result).rowcount else None
