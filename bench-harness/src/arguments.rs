@@ -176,14 +176,8 @@ pub(crate) struct AbArguments {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) pairs: u32,
-    /// Users at once; several levels multiply the blocks
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        default_value = "20"
-    )]
+    /// Users at once [default: 20]; several levels multiply the blocks
+    #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: Vec<u32>,
     /// Requests per endpoint and block [default: the scenario's, or 400]

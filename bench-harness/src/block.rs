@@ -161,7 +161,7 @@ fn assemble(
         .is_some()
     {
         of_probe = None;
-        warnings.push(SEVERAL_WORKERS.to_owned());
+        warnings.push(REQUESTS_UNSEEN.to_owned());
     }
     let (probe, probe_refusal) = measurement.probe.clone().map_or((None, None), |probe| {
         let mut samples = probe.samples;
@@ -211,6 +211,10 @@ fn assemble(
         probe_refusal,
     }
 }
+
+const REQUESTS_UNSEEN: &str = "the loop monitor counted fewer requests than were answered, so its \
+    counters are left out: either several processes answer behind one port (run the service with \
+    one worker), or something in front of the monitor answers (make the monitor the outermost layer)";
 
 const SEVERAL_WORKERS: &str = "several processes answer behind one port, so the loop monitor's \
     counters can't be told apart and are left out: run the service with one worker";

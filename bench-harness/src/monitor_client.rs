@@ -139,7 +139,14 @@ impl MonitorClient {
 fn refusal(body: &[u8]) -> Option<String> {
     let words = body.strip_prefix(REFUSAL_PREFIX.as_bytes())?;
     let words = String::from_utf8_lossy(words);
-    Some(words.lines().next().unwrap_or_default().to_owned())
+    Some(readable(words.lines().next().unwrap_or_default()))
+}
+
+/// What a service says, fit for a terminal and a record: without control characters, and cut.
+fn readable(words: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    let blank = |letter: char| if letter.is_control() { ' ' } else { letter };
+    words.chars().take(CHARS_MAX).map(blank).collect()
 }
 
 fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
@@ -165,7 +172,7 @@ fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
         .map(Some)
         .map_err(|error| MonitorError::Malformed {
             url: url.to_owned(),
-            reason: error.to_string(),
+            reason: readable(&error.to_string()),
         })
 }
 
@@ -177,6 +184,12 @@ mod tests {
     fn a_refusal_of_the_monitor_is_told_from_any_other() {
         let ours = refusal(format!("{REFUSAL_PREFIX}ask nicely\n").as_bytes());
         assert_eq!(ours.as_deref(), Some("ask nicely"));
+        let hostile = format!("{REFUSAL_PREFIX}\u{1b}[31mred\u{7}{}", "x".repeat(3_000));
+        let shown = refusal(hostile.as_bytes()).expect("the monitor's");
+        assert!(
+            shown.starts_with(" [31mred x") && shown.len() == 300,
+            "{shown}"
+        );
         assert_eq!(refusal(b"<h1>Forbidden</h1>"), None);
         assert_eq!(refusal(b""), None);
     }

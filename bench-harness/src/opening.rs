@@ -174,9 +174,27 @@ pub(crate) fn distinct(levels: Vec<u32>) -> anyhow::Result<Vec<u32>> {
     Ok(levels)
 }
 
+/// Whether so many requests give each user one at least: else the level would be a lie.
+pub(crate) fn busy(levels: &[u32], requests: u64) -> anyhow::Result<()> {
+    match levels.iter().find(|level| u64::from(**level) > requests) {
+        None => Ok(()),
+        Some(level) => bail!(
+            "{requests} requests per endpoint leave some of {level} users without any: use \
+             `-c {requests}` or fewer, or `--requests {level}` or more"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_user_has_a_request() {
+        assert!(busy(&[10, 20], 20).is_ok());
+        let error = busy(&[10, 50], 20).expect_err("30 users have none");
+        assert!(error.to_string().contains("--requests 50"), "{error}");
+    }
 
     #[test]
     fn no_warmup_means_none_at_all() {

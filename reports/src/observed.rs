@@ -126,6 +126,15 @@ pub(crate) fn failed(record: &RunRecord, arm: &str, level: u32, endpoint: &str) 
     total(measured.flat_map(|samples| samples.errors.values().copied()))
 }
 
+/// The same of the bystander probe.
+pub(crate) fn failed_bystanders(record: &RunRecord, arm: &str, level: u32) -> u64 {
+    let blocks = blocks(record).into_iter();
+    let measured = blocks
+        .filter(|block| block.arm == arm && block.level == level)
+        .filter_map(|block| block.probe.as_ref());
+    total(measured.flat_map(|probe| probe.errors.values().copied()))
+}
+
 /// The highest quantile that a sample of this size supports.
 pub(crate) fn quantile_max(count: u64) -> Option<f64> {
     let quantile = 1.0 - TAIL_OBSERVATIONS_MIN / as_f64(count);

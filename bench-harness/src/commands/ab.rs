@@ -153,9 +153,11 @@ fn open(
         .requests
         .or(plan.load.requests)
         .unwrap_or(REQUESTS_DEFAULT);
+    let levels = levels(arguments, &plan);
+    opening::busy(&levels, requests)?;
     let design = Design::new(
         arguments.pairs,
-        arguments.concurrency.clone(),
+        levels,
         Policy::default().alpha,
         seed,
         requests,
@@ -194,6 +196,19 @@ fn open(
         colocated: before.is_local() || after.is_local(),
     }
     .session()
+}
+
+/// The levels asked for; else the usual one, or the scenario's own if it makes too few requests
+/// to keep so many users busy.
+fn levels(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
+    const USUAL: u32 = 20;
+    if !arguments.concurrency.is_empty() {
+        return arguments.concurrency.clone();
+    }
+    match plan.load.requests {
+        Some(requests) if requests < u64::from(USUAL) => plan.load.concurrency.clone(),
+        _ => vec![USUAL],
+    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,9 @@ fn amount(arguments: &RunArguments, plan: &Plan, level: u32) -> Amount {
         (.., Some(rounds)) => Amount::PerEndpoint(rounds.saturating_mul(users)),
         (None, None, None) => {
             let usual = REQUESTS_DEFAULT.max(ROUNDS_MIN * users);
-            Amount::PerEndpoint(plan.load.requests.unwrap_or(usual))
+            // Users without a request of their own would make the level a lie.
+            let wanted = plan.load.requests.map(|requests| requests.max(users));
+            Amount::PerEndpoint(wanted.unwrap_or(usual))
         }
     }
 }
@@ -72,6 +74,9 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
 fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let levels = levels(arguments, &plan)?;
+    if let Some(requests) = arguments.requests {
+        opening::busy(&levels, requests)?;
+    }
     let turns: Vec<Turn> = levels
         .iter()
         .map(|&level| {

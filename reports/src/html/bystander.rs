@@ -60,6 +60,7 @@ fn of_level(record: &RunRecord, level: u32) -> Panel<'_> {
     Panel::new(record, level, subject, |block| {
         Some(&block.probe.as_ref()?.response)
     })
+    .with_failures(|arm| observed::failed_bystanders(record, arm, level))
 }
 
 /// One in a hundred, in every arm: `: one request in a hundred took … before and … after`.

@@ -34,7 +34,8 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     writeln!(
         out,
         "<p class=\"note\">First items count from the moment their request was meant to be sent. Gaps are shown and \
-         not judged: they are those of complete streams and broken ones alike.</p>"
+         not judged, and they are those of complete streams: one that broke or fell silent is counted among the \
+         errors, and its gaps are in no curve.</p>"
     )?;
     numbers_table(out, &found)
 }
@@ -52,7 +53,8 @@ fn panels<'r>(record: &'r RunRecord, endpoint: &'r str, level: u32) -> [Panel<'r
             level,
             subject("Time to first item", "streams"),
             |block| block.endpoints.get(endpoint)?.ttft.as_ref(),
-        ),
+        )
+        .with_failures(|arm| observed::failed(record, arm, level, endpoint)),
         Panel::new(
             record,
             level,
