@@ -168,11 +168,30 @@ fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
             expected: wire::SCHEMA_MAJOR,
         });
     }
-    serde_json::from_slice(body)
-        .map(Some)
-        .map_err(|error| MonitorError::Malformed {
-            url: url.to_owned(),
-            reason: readable(&error.to_string()),
+    let malformed = |reason: &str| MonitorError::Malformed {
+        url: url.to_owned(),
+        reason: readable(reason),
+    };
+    let snapshot: Snapshot =
+        serde_json::from_slice(body).map_err(|error| malformed(&error.to_string()))?;
+    let document: serde_json::Value =
+        serde_json::from_slice(body).map_err(|error| malformed(&error.to_string()))?;
+    if snapshot.mode.measures_blocked() && leaves_out_blocked(&document) {
+        return Err(malformed(
+            "its mode says that it measures blocked time, and an endpoint has none: \
+             what isn't measured is not 0",
+        ));
+    }
+    Ok(Some(snapshot))
+}
+
+/// A field that is left out reads as zeros, which only the mode `holds` may mean.
+fn leaves_out_blocked(document: &serde_json::Value) -> bool {
+    let endpoints = document["endpoints"].as_object();
+    document.get("unattributed").is_none()
+        || endpoints.is_some_and(|all| {
+            all.values()
+                .any(|endpoint| endpoint.get("blocked").is_none())
         })
 }
 
@@ -204,6 +223,27 @@ mod tests {
         assert!(matches!(
             parse("u", newer),
             Err(MonitorError::Version { found: 99, .. })
+        ));
+        let monitor = unstall_loop_monitor::Monitor::builder().build();
+        let whole = serde_json::to_value(monitor.snapshot()).expect("serialises");
+        assert!(matches!(
+            parse("u", whole.to_string().as_bytes()),
+            Ok(Some(_))
+        ));
+        let mut silent = whole.clone();
+        silent
+            .as_object_mut()
+            .expect("an object")
+            .remove("unattributed");
+        let read = parse("u", silent.to_string().as_bytes());
+        assert!(
+            matches!(read, Err(MonitorError::Malformed { .. })),
+            "{read:?}"
+        );
+        silent["mode"] = "holds".into();
+        assert!(matches!(
+            parse("u", silent.to_string().as_bytes()),
+            Ok(Some(_))
         ));
         let broken = br#"{"schema":{"name":"unstall.snapshot","major":1,"minor":0}}"#;
         assert!(matches!(

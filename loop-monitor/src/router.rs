@@ -61,13 +61,12 @@ async fn admit(State(monitor): State<Monitor>, request: Request, next: Next) -> 
 impl Access {
     /// Whether to answer; if not, the text that says what to do.
     fn admits(&self, peer: Option<SocketAddr>, headers: &HeaderMap) -> Result<(), &'static str> {
-        if let Some(token) = &self.token
-            && let Some(sent) = bearer(headers)
-        {
-            return if same(sent, token.as_bytes()) {
-                Ok(())
-            } else {
-                Err("the token is not the monitor's\n")
+        // A proxy that adds no header can't be told from this machine, so a token is asked of all.
+        if let Some(token) = &self.token {
+            return match bearer(headers) {
+                Some(sent) if same(sent, token.as_bytes()) => Ok(()),
+                Some(_) => Err("the token is not the monitor's\n"),
+                None => Err("send the monitor's token as `Authorization: Bearer`\n"),
             };
         }
         let Some(peer) = peer else {

@@ -47,10 +47,12 @@ fn loopback_reads_both_forms() {
 }
 
 #[test]
-fn a_proxy_needs_the_token() {
+fn where_there_is_a_token_everybody_needs_it() {
     let server = server(Monitor::builder().token("open sesame").build());
     for (headers, status) in [
-        ("", "200"),
+        // As from a proxy on this machine that adds no header.
+        ("", "403"),
+        ("authorization: Bearer open sesame\r\n", "200"),
         ("x-forwarded-for: 10.0.0.1\r\n", "403"),
         ("authorization: Bearer wrong\r\n", "403"),
         (

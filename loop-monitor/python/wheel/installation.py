@@ -18,6 +18,7 @@ class Installation:
 
     def __init__(self, folder: Path, wheel: str) -> None:
         self.folder = folder
+        self.wheel = wheel
         self.bin = folder / "venv/bin"
         self._install(wheel)
         tools = folder / "tools"

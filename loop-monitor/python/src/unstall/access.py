@@ -16,7 +16,10 @@ def refusal(scope: Scope, token: str | None) -> str | None:
     """Give the reason not to answer a request, with what to do; `None` if it is answered."""
     headers: list[tuple[bytes, bytes]] = list(scope.get("headers", ()))
     sent = _bearer(headers)
-    if token is not None and sent is not None:
+    if token is not None:
+        # A proxy that adds no header can't be told from this machine, so a token is asked of all.
+        if sent is None:
+            return "send the monitor's token as `Authorization: Bearer`"
         if hmac.compare_digest(sent, token.encode()):
             return None
         return "the token is not the monitor's"
