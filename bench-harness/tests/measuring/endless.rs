@@ -57,8 +57,11 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 /// A block against such a service; a panic if it hangs.
 fn ended(plan: Arc<Plan>, spec: BlockSpec) -> BlockMeasurement {
     let (sender, block) = mpsc::channel();
-    thread::spawn(move || sender.send(run(&plan, &endless(), &spec)));
-    block
+    thread::spawn(move || {
+        let block = run(&plan, &endless(), &spec);
+        sender.send(Box::new(block)).expect("the test waits for it");
+    });
+    *block
         .recv_timeout(HUNG)
         .expect("the block comes to its end")
 }
@@ -91,6 +94,7 @@ fn a_route_without_end_is_none_to_probe() {
         probe: Some(ProbeSpec {
             path: "/endless".to_owned(),
             rate_per_second: 50.0,
+            is_proven: false,
         }),
         ..cold(1, REQUESTS)
     };
