@@ -293,8 +293,13 @@ pub struct EndpointSamples {
     pub failed: LatencyHistogram,
     /// Age of requests in flight when the block was stopped: censored, not dropped.
     pub in_flight: LatencyHistogram,
-    /// Intended → first meaningful item, for streams.
+    /// Intended → first meaningful item, for streams: complete ones, and those in flight at the
+    /// end that had it.
     pub ttft: Option<LatencyHistogram>,
+    /// Age of those of [`Self::in_flight`] whose first meaningful item had not come; of the
+    /// others it is among the `ttft`. Since 1.1.
+    #[serde(default)]
+    pub ttft_in_flight: Option<LatencyHistogram>,
     /// First byte written → first meaningful item, for streams. Since 1.1.
     #[serde(default)]
     pub ttft_sent: Option<LatencyHistogram>,

@@ -65,12 +65,25 @@ struct Reads {
     number: Cell<u64>,
     at: Cell<Option<Instant>>,
     lateness: Cell<Duration>,
+    first_meaningful: Cell<Option<Instant>>,
 }
 
 impl ReadStamp {
     /// Switches the stamp for the request that is about to be sent.
     pub(super) fn switch(&self, is_on: bool) {
         self.0.is_on.set(is_on);
+        self.0.first_meaningful.set(None);
+    }
+
+    /// Keeps when the stream's first meaningful item came, for the case that the block ends
+    /// before the stream does.
+    pub(super) fn keep_first_meaningful(&self, at: Option<Instant>) {
+        self.0.first_meaningful.set(at);
+    }
+
+    /// When the present stream's first meaningful item came, if it did.
+    pub(super) fn first_meaningful(&self) -> Option<Instant> {
+        self.0.first_meaningful.get()
     }
 
     /// The last read.

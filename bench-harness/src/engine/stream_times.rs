@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::EndpointSamples;
 
+use super::connection::SocketStamps;
+
 /// A gap is left out if this side may have been late, at either end of it, by more than this…
 const LATE_MIN: Duration = Duration::from_millis(1);
 /// … and by more than this part of the gap: a stall of the service for half a second isn't
@@ -98,6 +100,23 @@ impl StreamTimes {
     }
 }
 
+/// Adds a stream that was in flight when the block ended: of it counts when its first meaningful
+/// item came, or for how long it hadn't.
+pub(super) fn add_cut_off(
+    samples: &mut EndpointSamples,
+    intended: Instant,
+    stamps: &SocketStamps,
+    now: Instant,
+) {
+    let since = |from, to: Instant| to.saturating_duration_since(from);
+    let Some(first) = stamps.reads.first_meaningful() else {
+        return histogram(&mut samples.ttft_in_flight).record(since(intended, now));
+    };
+    histogram(&mut samples.ttft).record(since(intended, first));
+    let sent = stamps.written.get().unwrap_or(intended);
+    histogram(&mut samples.ttft_sent).record(since(sent, first));
+}
+
 fn histogram(slot: &mut Option<LatencyHistogram>) -> &mut LatencyHistogram {
     slot.get_or_insert_with(LatencyHistogram::new)
 }
@@ -107,6 +126,7 @@ pub(super) fn no_streams_yet() -> EndpointSamples {
     let empty = || Some(LatencyHistogram::new());
     EndpointSamples {
         ttft: empty(),
+        ttft_in_flight: empty(),
         ttft_sent: empty(),
         gap: empty(),
         gap_longest: empty(),
@@ -118,6 +138,7 @@ pub(super) fn no_streams_yet() -> EndpointSamples {
 pub(super) fn join(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     for (mine, theirs) in [
         (&mut mine.ttft, &theirs.ttft),
+        (&mut mine.ttft_in_flight, &theirs.ttft_in_flight),
         (&mut mine.ttft_sent, &theirs.ttft_sent),
         (&mut mine.gap, &theirs.gap),
         (&mut mine.gap_longest, &theirs.gap_longest),

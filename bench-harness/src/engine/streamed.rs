@@ -121,6 +121,7 @@ impl StreamReader {
             heard = read.at;
             body_bytes += data.len() as u64;
             self.take(&data, read)?;
+            reads.keep_first_meaningful(self.items.times.first_meaningful);
             if self.items.are_enough() {
                 let is_left = true;
                 return Ok(Read {
