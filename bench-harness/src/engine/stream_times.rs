@@ -8,10 +8,11 @@ use unstall_results::record::EndpointSamples;
 
 use super::connection::SocketStamps;
 
-/// A gap is left out if this side may have been late, at either end of it, by more than this…
-const LATE_MIN: Duration = Duration::from_millis(1);
-/// … and by more than this part of the gap: a stall of the service for half a second isn't
-/// lost because its end was read two milliseconds late.
+/// A gap is left out if this side may have been late, at either end of it, by more than this.
+/// Its length doesn't matter: percentiles of which only short gaps are left out are too high.
+const LATE_MAX: Duration = Duration::from_millis(1);
+/// It may still be its stream's longest if the lateness is at most this part of it: a stall of
+/// the service for half a second isn't lost because its end was read two milliseconds late.
 const LATE_SHARE: u32 = 10;
 /// So many gaps are kept one by one; beyond, in a histogram, so that an endless stream takes
 /// no more memory than a long one.
@@ -66,11 +67,13 @@ impl StreamTimes {
         }
         let gap = read.at.saturating_duration_since(before.at);
         let lateness = before.lateness.max(read.lateness);
-        if lateness > LATE_MIN.max(gap / LATE_SHARE) {
+        if lateness <= LATE_MAX.max(gap / LATE_SHARE) {
+            self.longest = self.longest.max(Some(gap));
+        }
+        if lateness > LATE_MAX {
             self.stalled += 1;
             return;
         }
-        self.longest = self.longest.max(Some(gap));
         if self.gaps.len() == GAPS_MAX {
             for gap in self.gaps.drain(..) {
                 self.more_gaps.record(gap);
@@ -200,11 +203,27 @@ mod tests {
         let late_end = samples(&[(1, 50, 0), (2, 70, 3), (3, 90, 0)]);
         assert_eq!(late_end.gaps_stalled, 2, "both gaps have that end");
         assert_eq!(gaps_ms(&late_end), Vec::<u64>::new());
-        let slightly = samples(&[(1, 50, 1), (2, 70, 2), (3, 90, 0)]);
-        assert_eq!(slightly.gaps_stalled, 0, "a tenth of the gap at most");
-        let long = samples(&[(1, 50, 3), (2, 550, 40), (3, 570, 0)]);
-        assert_eq!(gaps_ms(&long), [500], "a long gap stays one");
-        assert_eq!(long.gaps_stalled, 1);
+        let slightly = samples(&[(1, 50, 1), (2, 70, 1), (3, 90, 0)]);
+        assert_eq!(gaps_ms(&slightly), [20, 20]);
+        assert_eq!(slightly.gaps_stalled, 0);
+    }
+
+    #[test]
+    fn which_gaps_are_left_out_does_not_depend_on_their_length() {
+        let long = samples(&[(1, 50, 0), (2, 550, 2), (3, 570, 0), (4, 590, 0)]);
+        assert_eq!(gaps_ms(&long), [20]);
+        assert_eq!(long.gaps_stalled, 2);
+    }
+
+    #[test]
+    fn a_long_stall_stays_the_longest_gap_although_we_were_a_little_late() {
+        let longest_ms = |late| {
+            let samples = samples(&[(1, 50, 0), (2, 70, 0), (3, 570, late)]);
+            let longest = samples.gap_longest.expect("a stream");
+            longest.max_us().expect("it has a gap") / 1_000
+        };
+        assert_eq!(longest_ms(40), 500, "a tenth of the gap at most");
+        assert_eq!(longest_ms(60), 20, "the stall may have been ours");
     }
 
     #[test]
