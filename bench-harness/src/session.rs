@@ -212,6 +212,7 @@ impl Session {
             probe: load.probe.as_ref().map(|probe| ProbeSpec {
                 path: probe.path.clone(),
                 rate_per_second: probe.rate_per_second,
+                is_proven: self.probed.contains(turn.arm),
             }),
             ..BlockSpec::default()
         };

@@ -197,16 +197,20 @@ impl Times {
         for samples in samples {
             any = true;
             let failures = total(&samples.errors);
-            times.in_flight.merge(&samples.in_flight);
             if matches!(metric, Metric::TtftP50 | Metric::TtftP95) {
                 let first_items = samples.ttft.as_ref()?;
+                let open = &samples.in_flight;
+                // Records of before 1.1 don't tell which streams in flight had theirs.
+                let waiting = samples.ttft_in_flight.as_ref().unwrap_or(open);
                 times.successes.merge(first_items);
+                times.in_flight.merge(waiting);
                 // A failed stream may have had its first item: it counts once.
-                let ended = samples.completed.saturating_add(failures);
-                let unserved = ended.saturating_sub(first_items.count());
-                times.failed = times.failed.saturating_add(unserved);
+                let all = saturating_sum([samples.completed, failures, open.count()]);
+                let known = saturating_sum([first_items.count(), waiting.count()]);
+                times.failed = times.failed.saturating_add(all.saturating_sub(known));
             } else {
                 times.successes.merge(&samples.response);
+                times.in_flight.merge(&samples.in_flight);
                 times.failed = times.failed.saturating_add(failures);
             }
         }
@@ -363,6 +367,46 @@ mod tests {
         let block = &mut measured.blocks[0];
         block.errors.insert(ErrorKind::Timeout, 25);
         assert_eq!(reading(block, None, Metric::ErrorRate).unwrap().value, 20.0);
+    }
+
+    #[test]
+    fn a_stream_in_flight_that_had_its_first_item_counts_with_it() {
+        let samples = |had_it: u64, waiting: u64| {
+            let mut samples = EndpointSamples {
+                completed: 1,
+                errors: BTreeMap::from([(ErrorKind::Truncated, 1)]),
+                ttft: Some(LatencyHistogram::new()),
+                ttft_in_flight: Some(LatencyHistogram::new()),
+                ..EndpointSamples::default()
+            };
+            let record = |slot: &mut Option<LatencyHistogram>, count: u64, us: u64| {
+                (0..count).for_each(|_| slot.get_or_insert_default().record_us(us));
+            };
+            record(&mut samples.ttft, 1 + had_it, 50_000);
+            record(&mut samples.ttft_in_flight, waiting, 900_000);
+            (0..had_it + waiting).for_each(|_| samples.in_flight.record_us(900_000));
+            samples
+        };
+        let endpoint = record(1, 1, 1, &[EndpointSpec::new("GET a", 10.0)])
+            .scenario
+            .endpoints
+            .remove(0);
+        let times = |samples: &EndpointSamples| {
+            let times = Times::of([samples], Metric::TtftP95).expect("a stream");
+            assert_eq!(times.failed, 1, "the truncated one");
+            times.adjusted(&endpoint)
+        };
+        let served = times(&samples(98, 0));
+        assert_eq!(served.count(), 100);
+        let p95 = served.quantile(0.95).expect("streams");
+        assert!(!p95.is_bound() && p95.us() < 51_000, "{p95:?}");
+        let waiting = times(&samples(0, 98));
+        assert_eq!(waiting.count(), 100);
+        assert!(waiting.quantile(0.95).is_some_and(Quantile::is_bound));
+        // A record that doesn't tell: as before.
+        let mut silent = samples(0, 98);
+        silent.ttft_in_flight = None;
+        assert_eq!(times(&silent).count(), 100);
     }
 
     #[test]

@@ -293,14 +293,20 @@ pub struct EndpointSamples {
     pub failed: LatencyHistogram,
     /// Age of requests in flight when the block was stopped: censored, not dropped.
     pub in_flight: LatencyHistogram,
-    /// Intended → first meaningful item, for streams.
+    /// Intended → first meaningful item, for streams: complete ones, and those in flight at the
+    /// end that had it.
     pub ttft: Option<LatencyHistogram>,
+    /// Age of those of [`Self::in_flight`] whose first meaningful item had not come; of the
+    /// others it is among the `ttft`. Since 1.1.
+    #[serde(default)]
+    pub ttft_in_flight: Option<LatencyHistogram>,
     /// First byte written → first meaningful item, for streams. Since 1.1.
     #[serde(default)]
     pub ttft_sent: Option<LatencyHistogram>,
     /// Between items, for streams: those that were read apart, and not while this side stalled.
     pub gap: Option<LatencyHistogram>,
-    /// Longest of these in each stream. Since 1.1.
+    /// Longest gap of each stream: one of these, or one so long that the generator's lateness is
+    /// at most a tenth of it. Since 1.1.
     #[serde(default)]
     pub gap_longest: Option<LatencyHistogram>,
     /// Items of streams, first ones included. Since 1.1.
@@ -309,7 +315,8 @@ pub struct EndpointSamples {
     /// Items that came in one read with the one before, so that they have no gap. Since 1.1.
     #[serde(default)]
     pub items_coalesced: u64,
-    /// Gaps in which the generator itself stalled: counted here and in no histogram. Since 1.1.
+    /// Gaps in which the generator itself stalled: counted here and not in
+    /// [`Self::gap`]. Since 1.1.
     #[serde(default)]
     pub gaps_stalled: u64,
     /// Bytes of answer bodies.

@@ -113,7 +113,10 @@ fn summary(
             p99: ttft(0.99),
         },
         ttft_sent: quantiles(&all(|samples| samples.ttft_sent.as_ref())),
-        gap_ms_max: gap.max_us().map(|us| us as f64 / 1_000.0),
+        gap_ms_max: gap
+            .max_us()
+            .max(longest.max_us())
+            .map(|us| us as f64 / 1_000.0),
         gap: quantiles(&gap),
         gap_longest_p50: quantile(&longest, 0.5),
     })

@@ -162,6 +162,16 @@ fn validate_samples(place: &str, samples: &EndpointSamples) -> Result<(), Violat
             ),
         );
     }
+    let waiting = samples.ttft_in_flight.as_ref().map_or(0, |of| of.count());
+    if waiting > samples.in_flight.count() {
+        return violation(
+            format!("{place}.ttft_in_flight"),
+            format!(
+                "holds {waiting} requests, expected at most the {} of in_flight",
+                samples.in_flight.count()
+            ),
+        );
+    }
     validate_counts(
         place,
         [

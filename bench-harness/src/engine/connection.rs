@@ -11,7 +11,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -21,7 +21,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::failure::Failure;
+use super::stream_times::ReadMark;
 use super::target::Target;
+use super::turns;
 
 /// When the first byte of the current request was written, shared with the socket.
 #[derive(Debug, Clone, Default)]
@@ -62,24 +64,44 @@ struct Reads {
     is_on: Cell<bool>,
     number: Cell<u64>,
     at: Cell<Option<Instant>>,
+    lateness: Cell<Duration>,
+    first_meaningful: Cell<Option<Instant>>,
 }
 
 impl ReadStamp {
     /// Switches the stamp for the request that is about to be sent.
     pub(super) fn switch(&self, is_on: bool) {
         self.0.is_on.set(is_on);
+        self.0.first_meaningful.set(None);
     }
 
-    /// Which read was the last, and when it returned.
-    pub(super) fn last(&self) -> (u64, Instant) {
-        let at = self.0.at.get();
-        (self.0.number.get(), at.unwrap_or_else(Instant::now))
+    /// Keeps when the stream's first meaningful item came, for the case that the block ends
+    /// before the stream does.
+    pub(super) fn keep_first_meaningful(&self, at: Option<Instant>) {
+        self.0.first_meaningful.set(at);
+    }
+
+    /// When the present stream's first meaningful item came, if it did.
+    pub(super) fn first_meaningful(&self) -> Option<Instant> {
+        self.0.first_meaningful.get()
+    }
+
+    /// The last read.
+    pub(super) fn last(&self) -> ReadMark {
+        ReadMark {
+            number: self.0.number.get(),
+            at: self.0.at.get().unwrap_or_else(Instant::now),
+            lateness: self.0.lateness.get(),
+        }
     }
 
     fn stamp(&self) {
         if self.0.is_on.get() {
             self.0.number.set(self.0.number.get() + 1);
-            self.0.at.set(Some(Instant::now()));
+            let now = Instant::now();
+            self.0.at.set(Some(now));
+            // Now, because what it brought may be looked at in a later turn.
+            self.0.lateness.set(turns::lateness(now));
         }
     }
 }

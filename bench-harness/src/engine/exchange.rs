@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::http::{HeaderMap, Request, Response};
+use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
 
@@ -211,6 +212,8 @@ async fn read(
     let mut kept = Kept::default();
     let mut body_bytes = 0_u64;
     while let Some(frame) = Connection::drive(&mut driving, body.frame()).await {
+        // One read may bring thousands of tiny frames, and only reads yield by themselves.
+        coop::consume_budget().await;
         let frame = frame.map_err(|error| Failure::exchanging(&error))?;
         if let Ok(data) = frame.into_data() {
             body_bytes += data.len() as u64;
@@ -293,7 +296,12 @@ fn expired(
     if timer.deadline() > deadline {
         timer.as_mut().reset(deadline);
     }
-    while timer.as_mut().poll(cx).is_ready() {
+    // Even when the budget of this turn is spent: a peer that never pauses spends it always,
+    // and a timer that had to keep to it would never fire.
+    while pin!(coop::unconstrained(timer.as_mut()))
+        .poll(cx)
+        .is_ready()
+    {
         if tokio::time::Instant::now() >= deadline {
             return Poll::Ready(());
         }

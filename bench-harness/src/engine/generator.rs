@@ -105,8 +105,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     } = measured.unwrap_or_else(|| Measured::begin(&job.plan, now));
     for watch in watches {
         if let Some(request) = watch.in_flight.get() {
-            let written = watch.stamps.written.get();
-            tally.censored(request.endpoint, request.intended, written, now);
+            tally.censored(request.endpoint, request.intended, &watch.stamps, now);
         }
     }
     Ok(Finished {

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::EndpointSamples;
 
-/// A gap is left out if this side may have been late, at either end of it, by more than this…
-const LATE_MIN: Duration = Duration::from_millis(1);
-/// … and by more than this part of the gap: a stall of the service for half a second isn't
-/// lost because its end was read two milliseconds late.
+use super::connection::SocketStamps;
+
+/// A gap is left out if this side may have been late, at either end of it, by more than this.
+/// Its length doesn't matter: percentiles of which only short gaps are left out are too high.
+const LATE_MAX: Duration = Duration::from_millis(1);
+/// It may still be its stream's longest if the lateness is at most this part of it: a stall of
+/// the service for half a second isn't lost because its end was read two milliseconds late.
 const LATE_SHARE: u32 = 10;
 /// So many gaps are kept one by one; beyond, in a histogram, so that an endless stream takes
 /// no more memory than a long one.
@@ -64,11 +67,13 @@ impl StreamTimes {
         }
         let gap = read.at.saturating_duration_since(before.at);
         let lateness = before.lateness.max(read.lateness);
-        if lateness > LATE_MIN.max(gap / LATE_SHARE) {
+        if lateness <= LATE_MAX.max(gap / LATE_SHARE) {
+            self.longest = self.longest.max(Some(gap));
+        }
+        if lateness > LATE_MAX {
             self.stalled += 1;
             return;
         }
-        self.longest = self.longest.max(Some(gap));
         if self.gaps.len() == GAPS_MAX {
             for gap in self.gaps.drain(..) {
                 self.more_gaps.record(gap);
@@ -98,6 +103,23 @@ impl StreamTimes {
     }
 }
 
+/// Adds a stream that was in flight when the block ended: of it counts when its first meaningful
+/// item came, or for how long it hadn't.
+pub(super) fn add_cut_off(
+    samples: &mut EndpointSamples,
+    intended: Instant,
+    stamps: &SocketStamps,
+    now: Instant,
+) {
+    let since = |from, to: Instant| to.saturating_duration_since(from);
+    let Some(first) = stamps.reads.first_meaningful() else {
+        return histogram(&mut samples.ttft_in_flight).record(since(intended, now));
+    };
+    histogram(&mut samples.ttft).record(since(intended, first));
+    let sent = stamps.written.get().unwrap_or(intended);
+    histogram(&mut samples.ttft_sent).record(since(sent, first));
+}
+
 fn histogram(slot: &mut Option<LatencyHistogram>) -> &mut LatencyHistogram {
     slot.get_or_insert_with(LatencyHistogram::new)
 }
@@ -107,6 +129,7 @@ pub(super) fn no_streams_yet() -> EndpointSamples {
     let empty = || Some(LatencyHistogram::new());
     EndpointSamples {
         ttft: empty(),
+        ttft_in_flight: empty(),
         ttft_sent: empty(),
         gap: empty(),
         gap_longest: empty(),
@@ -118,6 +141,7 @@ pub(super) fn no_streams_yet() -> EndpointSamples {
 pub(super) fn join(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     for (mine, theirs) in [
         (&mut mine.ttft, &theirs.ttft),
+        (&mut mine.ttft_in_flight, &theirs.ttft_in_flight),
         (&mut mine.ttft_sent, &theirs.ttft_sent),
         (&mut mine.gap, &theirs.gap),
         (&mut mine.gap_longest, &theirs.gap_longest),
@@ -179,11 +203,27 @@ mod tests {
         let late_end = samples(&[(1, 50, 0), (2, 70, 3), (3, 90, 0)]);
         assert_eq!(late_end.gaps_stalled, 2, "both gaps have that end");
         assert_eq!(gaps_ms(&late_end), Vec::<u64>::new());
-        let slightly = samples(&[(1, 50, 1), (2, 70, 2), (3, 90, 0)]);
-        assert_eq!(slightly.gaps_stalled, 0, "a tenth of the gap at most");
-        let long = samples(&[(1, 50, 3), (2, 550, 40), (3, 570, 0)]);
-        assert_eq!(gaps_ms(&long), [500], "a long gap stays one");
-        assert_eq!(long.gaps_stalled, 1);
+        let slightly = samples(&[(1, 50, 1), (2, 70, 1), (3, 90, 0)]);
+        assert_eq!(gaps_ms(&slightly), [20, 20]);
+        assert_eq!(slightly.gaps_stalled, 0);
+    }
+
+    #[test]
+    fn which_gaps_are_left_out_does_not_depend_on_their_length() {
+        let long = samples(&[(1, 50, 0), (2, 550, 2), (3, 570, 0), (4, 590, 0)]);
+        assert_eq!(gaps_ms(&long), [20]);
+        assert_eq!(long.gaps_stalled, 2);
+    }
+
+    #[test]
+    fn a_long_stall_stays_the_longest_gap_although_we_were_a_little_late() {
+        let longest_ms = |late| {
+            let samples = samples(&[(1, 50, 0), (2, 70, 0), (3, 570, late)]);
+            let longest = samples.gap_longest.expect("a stream");
+            longest.max_us().expect("it has a gap") / 1_000
+        };
+        assert_eq!(longest_ms(40), 500, "a tenth of the gap at most");
+        assert_eq!(longest_ms(60), 20, "the stall may have been ours");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::http::response::Parts;
+use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::check::{CheckFailure, CheckKind};
@@ -29,7 +30,6 @@ use super::exchange::before;
 use super::failure::{Cause, Failure};
 use super::prepared::from_check;
 use super::stream_times::{ReadMark, StreamTimes};
-use super::turns;
 use crate::stream::{DecodeError, ITEM_BYTES_MAX, ItemDecoder, Rest};
 
 /// A stream that was read as far as the scenario wants it.
@@ -102,6 +102,8 @@ impl StreamReader {
         let mut heard = Instant::now();
         let mut body_bytes = 0;
         loop {
+            // As for a plain body: tiny frames without end must let others have their turn.
+            coop::consume_budget().await;
             let frame = Connection::drive(driving, body.frame());
             let frame = before(self.idle.as_mut(), heard + silence_max, frame)
                 .await
@@ -115,10 +117,11 @@ impl StreamReader {
             if data.is_empty() {
                 continue;
             }
-            let read = mark(reads);
+            let read = reads.last();
             heard = read.at;
             body_bytes += data.len() as u64;
             self.take(&data, read)?;
+            reads.keep_first_meaningful(self.items.times.first_meaningful);
             if self.items.are_enough() {
                 let is_left = true;
                 return Ok(Read {
@@ -127,7 +130,7 @@ impl StreamReader {
                 });
             }
         }
-        self.finish(mark(reads))?;
+        self.finish(reads.last())?;
         let is_left = false;
         Ok(Read {
             body_bytes,
@@ -295,15 +298,6 @@ impl Items {
 fn truncated(why: &str) -> Failure {
     let message = format!("the stream isn't complete: {why}");
     Failure::service(ErrorKind::Truncated, message)
-}
-
-fn mark(reads: &ReadStamp) -> ReadMark {
-    let (number, at) = reads.last();
-    ReadMark {
-        number,
-        at,
-        lateness: turns::lateness(at),
-    }
 }
 
 fn counted(items: u64) -> String {

@@ -9,6 +9,7 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
 use unstall_scenarios::plan::Plan;
 
+use super::connection::SocketStamps;
 use super::exchange::Stamps;
 use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
@@ -86,17 +87,21 @@ impl Tally {
         &mut self,
         endpoint: usize,
         intended: Instant,
-        written: Option<Instant>,
+        stamps: &SocketStamps,
         now: Instant,
     ) {
         // Its release is as good as its intention here: the lag of one request is not worth a stamp.
-        self.offered(intended, intended, written);
+        self.offered(intended, intended, stamps.written.get());
         // The wait for an answer that never came belongs to the block: without it a service that
         // stalls would have the throughput of the time before.
         self.last_end = self.last_end.max(Some(now));
-        self.endpoints[endpoint]
+        let samples = &mut self.endpoints[endpoint];
+        samples
             .in_flight
             .record(now.saturating_duration_since(intended));
+        if samples.ttft.is_some() {
+            stream_times::add_cut_off(samples, intended, stamps, now);
+        }
     }
 
     /// Ends the thread's part.

@@ -91,6 +91,7 @@ fn probed(path: &str, rate_per_second: f64, spec: BlockSpec) -> BlockSpec {
         probe: Some(ProbeSpec {
             path: path.to_owned(),
             rate_per_second,
+            is_proven: false,
         }),
         ..spec
     }
@@ -208,12 +209,31 @@ fn a_dead_route_is_told_and_costs_the_load_nothing() {
         );
         assert_eq!((block.offered, block.completed), (100, 100));
         assert_eq!(block.local_faults, [].into());
-        let refusal = block.probe.and_then(|probe| probe.refusal);
+        let probe = block.probe.expect("a probe was asked for");
         assert!(
-            refusal.as_ref().is_some_and(|text| text.contains(reason)),
-            "{refusal:?}"
+            probe
+                .refusal
+                .as_ref()
+                .is_some_and(|text| text.contains(reason)),
+            "{probe:?}"
         );
+        assert_eq!(probe.samples, ProbeSamples::default(), "{path}");
+        assert_eq!(server.counts(path).requests, 1, "{path}: it was let alone");
     }
+}
+
+#[test]
+fn a_route_that_has_answered_before_is_asked_on() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let mut spec = probed("/404", 50.0, lasting(Duration::from_millis(300)));
+    if let Some(probe) = &mut spec.probe {
+        probe.is_proven = true;
+    }
+    let block = run(&get("/ok"), &server.url(), &spec);
+    let probe = block.probe.expect("a probe was asked for");
+    assert!(probe.refusal.is_some());
+    assert!(probe.samples.offered >= 15, "50 per second: {probe:?}");
+    assert!(probe.samples.errors[&ErrorKind::Status] >= 1, "{probe:?}");
 }
 
 #[test]

@@ -131,6 +131,7 @@ fn probed_with(answers: impl Iterator<Item = String>, path: Option<&str>) -> Mea
     let probe = path.map(|path| ProbeSpec {
         path: path.to_owned(),
         rate_per_second: 50.0,
+        is_proven: false,
     });
     let target = playback(answers.collect());
     let place = BlockPlace {
@@ -206,10 +207,15 @@ fn a_probe_on_a_measured_route_is_told() {
     let monitor = measured.block.monitor.expect("one process served it");
     assert!(monitor.endpoints.contains_key("GET item"));
     assert_eq!(measured.block.probe.and_then(|probe| probe.monitor), None);
-    let [warning] = &measured.warnings[..] else {
-        panic!("one warning: {:?}", measured.warnings);
-    };
-    assert!(warning.contains("the route of `GET item`"), "{warning}");
+    // A busy machine may have its own.
+    assert!(
+        measured
+            .warnings
+            .iter()
+            .any(|text| text.contains("the route of `GET item`")),
+        "{:?}",
+        measured.warnings
+    );
 }
 
 #[test]

@@ -233,13 +233,47 @@ fn a_stream_that_is_still_running_at_the_end_is_censored_and_its_connection_drop
     let block = run(&plan("silent", StreamFormat::Sse), &server.url(), &spec);
     let samples = &block.endpoints["it"];
     assert_eq!((block.completed, samples.in_flight.count()), (0, 3));
-    assert_eq!(count(samples, |s| &s.ttft), 0);
+    let first_items = |samples| count(samples, |s| &s.ttft) + count(samples, |s| &s.ttft_in_flight);
+    assert_eq!(first_items(samples), 3, "each is one or the other");
     let block = run(
         &plan("complete", StreamFormat::Sse),
         &server.url(),
         &cold(3, 6),
     );
     assert_complete(&block, ITEMS, "afterwards");
+}
+
+/// An open stream is not one whose first item never came.
+#[test]
+fn the_first_item_of_a_stream_still_running_at_the_end_is_measured() {
+    let spec = BlockSpec {
+        amount: Amount::For(Duration::from_secs(1)),
+        grace: Duration::from_millis(100),
+        ..cold(3, 1)
+    };
+    let request = |path: &str| {
+        parse(&format!(
+            "name = \"test\"\n[[request]]\nname = \"it\"\nmethod = \"POST\"\n\
+             path = \"{path}\"\ntimeout = \"20s\"\n\
+             [request.stream]\ndecoder = \"sse\"\n{MEANINGFUL}\n"
+        ))
+    };
+    let server = server();
+    // Two items at once, then nothing more for as long as the block lasts.
+    let block = run(&request("/stream/silent/sse"), &server.url(), &spec);
+    let samples = &block.endpoints["it"];
+    assert_eq!((block.completed, samples.in_flight.count()), (0, 3));
+    assert_eq!(count(samples, |s| &s.ttft), 3);
+    assert_eq!(count(samples, |s| &s.ttft_sent), 3);
+    assert_eq!(count(samples, |s| &s.ttft_in_flight), 0);
+    let (first, age) = (samples.ttft.as_ref(), samples.in_flight.quantile_us(0.0));
+    let slowest_us = first.and_then(LatencyHistogram::max_us);
+    assert!(slowest_us < age, "{slowest_us:?} µs of {age:?}");
+    let block = run(&request("/hang"), &server.url(), &spec);
+    let samples = &block.endpoints["it"];
+    assert_eq!((block.completed, samples.in_flight.count()), (0, 3));
+    assert_eq!(count(samples, |s| &s.ttft), 0);
+    assert_eq!(count(samples, |s| &s.ttft_in_flight), 3);
 }
 
 #[test]
