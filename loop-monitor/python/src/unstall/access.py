@@ -18,11 +18,7 @@ def refusal(scope: Scope, token: str | None) -> str | None:
     sent = _bearer(headers)
     if token is not None:
         # A proxy that adds no header can't be told from this machine, so a token is asked of all.
-        if sent is None:
-            return "send the monitor's token as `Authorization: Bearer`"
-        if hmac.compare_digest(sent, token.encode()):
-            return None
-        return "the token is not the monitor's"
+        return _token_refusal(sent, token)
     client = scope.get("client")
     if not client:
         return (
@@ -40,6 +36,12 @@ def refusal(scope: Scope, token: str | None) -> str | None:
             "`Authorization: Bearer`"
         )
     return None
+
+
+def _token_refusal(sent: bytes | None, token: str) -> str | None:
+    if sent is None:
+        return "send the monitor's token as `Authorization: Bearer`"
+    return None if hmac.compare_digest(sent, token.encode()) else "the token is not the monitor's"
 
 
 def _bearer(headers: list[tuple[bytes, bytes]]) -> bytes | None:
