@@ -4,6 +4,7 @@
 //! the former.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Query as RawQuery, State};
@@ -19,6 +20,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::{self, Run, Task};
 use crate::sessions;
+use crate::to_its_end::ToItsEnd;
 use crate::validation::{self, Body, FieldError, Query};
 
 /// As the original's server writes it: whatever is text has its encoding told.
@@ -87,22 +89,26 @@ pub(super) async fn start(
         query.session_id.as_deref(),
         query.previous_message_id.as_deref(),
     );
-    let streams = &*app.stores.streams;
-    let run = sessions::reserve(streams, &conversation_id, &base).await?;
     let (content, regenerate) = match asked {
         Asked::This(content) => (content, false),
         Asked::TheLastAgain => (String::new(), true),
     };
-    let task = Task {
-        task_id: Uuid::new_v4().to_string(),
-        conversation_id,
-        run_id: run.run_id.clone(),
-        user_id: caller.uid,
-        content,
-        agent_id: None,
-        regenerate,
-    };
-    sessions::hand_over(streams, &task).await?;
+    let streams = Arc::clone(&app.stores.streams);
+    let run = ToItsEnd::new(async move {
+        let run = sessions::reserve(&*streams, &conversation_id, &base).await?;
+        let task = Task {
+            task_id: Uuid::new_v4().to_string(),
+            conversation_id,
+            run_id: run.run_id.clone(),
+            user_id: caller.uid,
+            content,
+            agent_id: None,
+            regenerate,
+        };
+        sessions::hand_over(&*streams, &task).await?;
+        Ok(run)
+    })
+    .await?;
     if query.stream {
         Ok(stream_of(app, run, query.cursor))
     } else {

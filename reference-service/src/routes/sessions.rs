@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 use crate::run::RunStatus;
 use crate::sessions::{self, Stopped};
 use crate::stores::access::Access;
+use crate::to_its_end::ToItsEnd;
 
 /// The session that a client would go on watching.
 pub(super) async fn active_session(
@@ -70,7 +71,7 @@ pub(super) async fn task_status(
 /// Stops a run, and saves what it has said.
 ///
 /// The original asks nobody whether the caller may; a partial answer is saved in the caller's
-/// own conversations only.
+/// own conversations only. A client that leaves has stopped its run all the same.
 pub(super) async fn stop(
     State(app): State<App>,
     caller: Caller,
@@ -78,12 +79,10 @@ pub(super) async fn stop(
     RawQuery(mut query): RawQuery<HashMap<String, String>>,
 ) -> Result<Json<Value>, Refusal> {
     let session_id = query.remove("session_id").filter(|id| !id.is_empty());
-    let stopped = sessions::stop(
-        &app.stores,
-        &caller.uid,
-        &conversation_id,
-        session_id.as_deref(),
-    )
+    let stopped = ToItsEnd::new(async move {
+        let session_id = session_id.as_deref();
+        sessions::stop(&app.stores, &caller.uid, &conversation_id, session_id).await
+    })
     .await?;
     Ok(Json(match stopped {
         Stopped::NoSession => json!({
