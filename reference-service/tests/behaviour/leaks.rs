@@ -5,6 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
+use unstall_reference_service::run::Task;
 use unstall_testbed::DelayProxy;
 
 use super::own_redis::OwnRedis;
@@ -292,6 +293,55 @@ async fn a_worker_that_is_told_to_end_says_so_to_its_readers() {
     for stream in streams {
         stream.text().await.expect("it ends");
     }
+}
+
+/// Queues a run, as the service does.
+fn queue(redis: &OwnRedis, run_id: &str) {
+    let task = Task {
+        task_id: run_id.to_owned(),
+        conversation_id: "c-0-1".to_owned(),
+        run_id: run_id.to_owned(),
+        user_id: "u-0".to_owned(),
+        content: "x".to_owned(),
+        agent_id: None,
+        regenerate: false,
+    };
+    let run = task.run();
+    redis.ask(&["SET", &run.status_key(), "queued", "EX", "600"]);
+    redis.ask(&["XADD", &run.stream_key(), "*", "type", "queued"]);
+    let task = serde_json::to_string(&task).expect("texts");
+    redis.ask(&["RPUSH", "agent:runs", &task]);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_to_end_loses_no_run() {
+    const RUNS: usize = 100;
+    let testbed = seeded_testbed();
+    let redis = OwnRedis::whole(&testbed);
+    // Looks are so far apart that one is always on its way.
+    let far = DelayProxy::start(testbed.redis_address(), Duration::from_millis(10));
+    let far_url = redis.url_through(&testbed, far.as_ref().expect("a proxy").addr());
+    let (_, database_url) = fresh_database(&testbed);
+    let mut all: Vec<String> = (0..RUNS).map(|n| format!("r{n}")).collect();
+    all.iter().for_each(|run_id| queue(&redis, run_id));
+    let endless = ["--chunks", "60000", "--rate", "20"];
+    let mut worker = start_worker(&database_url, &far_url, &endless);
+    let waiting = || redis.ask(&["LRANGE", "agent:runs", "0", "-1"]).texts();
+    wait_until("a run is taken", async || waiting().len() < RUNS).await;
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.wait().success());
+    let mut kept: Vec<String> = waiting()
+        .iter()
+        .map(|task| serde_json::from_str::<Task>(task).expect("a task").run_id)
+        .collect();
+    kept.extend(all.iter().filter_map(|run_id| {
+        let status = redis.ask(&["GET", &format!("task:status:c-0-1:{run_id}")]);
+        (status.text() == "error").then(|| run_id.clone())
+    }));
+    // Each is either still queued or said to have ended, and none is both.
+    all.sort();
+    kept.sort();
+    assert_eq!(kept, all);
 }
 
 #[tokio::test]
