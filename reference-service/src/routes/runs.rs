@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query as RawQuery, State};
+use axum::extract::{Query as RawQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::App;
 use super::conversations::refuse_over_limit;
 use super::json_text::JsonText;
+use super::path_ids::{ConversationId, SessionIds};
 use super::sessions::refuse_without_access;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -125,7 +126,7 @@ fn stream_of(app: &App, run: Run, cursor: Option<String>) -> Response {
 pub(super) async fn regenerate(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
+    ConversationId(conversation_id): ConversationId,
     RawQuery(query): RawQuery<HashMap<String, String>>,
     body: JsonText,
 ) -> Result<Response, Refusal> {
@@ -142,7 +143,7 @@ fn check_nodes(mut body: Body) -> Result<(), Vec<FieldError>> {
 pub(super) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Path((conversation_id, session_id)): Path<(String, String)>,
+    SessionIds(conversation_id, session_id): SessionIds,
     RawQuery(query): RawQuery<HashMap<String, String>>,
 ) -> Result<Response, Refusal> {
     let mut query = Query::new(query);
