@@ -29,6 +29,7 @@ pub mod steps;
 pub mod stores;
 pub mod stream_event;
 pub mod thread_slots;
+pub mod to_its_end;
 pub mod tunnel;
 pub mod usage;
 pub mod validation;

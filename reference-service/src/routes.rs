@@ -17,6 +17,7 @@ pub mod conversations;
 pub mod github;
 mod json_text;
 pub mod messages;
+mod path_ids;
 pub mod runs;
 pub mod sessions;
 pub mod sharing;

@@ -20,8 +20,9 @@ use crate::steps::Steps;
 use crate::thread_slots::ThreadSlots;
 use crate::variants::{self, Addresses, ConnectError};
 
-/// How long requests in flight may take after a request to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long requests in flight may take after a request to stop. With [`CLOSE`] it is less than
+/// the 10 s that `unstall` waits before it kills.
+const DRAIN: Duration = Duration::from_secs(8);
 
 /// How long connections may take to close after that.
 const CLOSE: Duration = Duration::from_secs(1);

@@ -3,19 +3,19 @@
 //! The errors are the ones that FastAPI and pydantic 2 give, in their words and their order: the
 //! original is a FastAPI service, and `reference-service/fastapi` is held against this one.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value, json};
-use speedate::{Date, DateTime, Time};
-use strum::EnumMessage;
 
-/// Digits that fit into either half of an entry's id, which Redis keeps in 64 bits.
-const ENTRY_ID_DIGITS_MAX: usize = 19;
+pub use self::query::Query;
+
+mod query;
+
+/// What no text may have: PostgreSQL keeps none with a NUL in it.
+const NO_NUL: &str = r"^[^\x00]*$";
 
 /// One field that is missing or wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// `body` or `query`, then the field, then the place in its list.
+    /// `body`, `query` or `path`, then the field, then the place in its list.
     location: Vec<Value>,
     /// What is wrong, for programs.
     kind: &'static str,
@@ -84,6 +84,15 @@ impl Wrong {
 
     fn no_text() -> Self {
         Self::new("string_type", "Input should be a valid string")
+    }
+
+    fn no_match(pattern: &str) -> Self {
+        let message = format!("String should match pattern '{pattern}'");
+        Self::new("string_pattern_mismatch", message).because(json!({ "pattern": pattern }))
+    }
+
+    fn nul() -> Self {
+        Self::no_match(NO_NUL)
     }
 
     /// At a place, with what was given there.
@@ -163,6 +172,9 @@ impl Body {
     /// A required text. After an error the value is empty, and [`Body::finish`] refuses.
     pub fn text(&mut self, field: &str) -> String {
         match self.fields.get(field) {
+            Some(Value::String(text)) if text.contains('\0') => {
+                self.errors.wrong(field, Wrong::nul(), text.clone())
+            }
             Some(Value::String(text)) => text.clone(),
             Some(other) => self.errors.wrong(field, Wrong::no_text(), other.clone()),
             None => self.missing(field),
@@ -203,6 +215,9 @@ impl Body {
     pub fn optional_object(&mut self, field: &str) -> Option<Map<String, Value>> {
         match self.fields.get(field) {
             None | Some(Value::Null) => None,
+            Some(object @ Value::Object(_)) if has_nul(object) => {
+                self.errors.wrong(field, Wrong::nul(), object.clone())
+            }
             Some(Value::Object(object)) => Some(object.clone()),
             Some(other) => {
                 let wrong = Wrong::new("dict_type", "Input should be a valid dictionary");
@@ -227,13 +242,16 @@ impl Body {
         };
         let mut texts = Vec::with_capacity(given.len());
         for (index, item) in given.iter().enumerate() {
-            if let Value::String(text) = item {
-                texts.push(text.clone());
-            } else {
-                let location = vec![json!("body"), json!(field), json!(index)];
-                let error = Wrong::no_text().at(location, item.clone());
-                self.errors.list.push(error);
-            }
+            let wrong = match item {
+                Value::String(text) if text.contains('\0') => Wrong::nul(),
+                Value::String(text) => {
+                    texts.push(text.clone());
+                    continue;
+                }
+                _ => Wrong::no_text(),
+            };
+            let location = vec![json!("body"), json!(field), json!(index)];
+            self.errors.list.push(wrong.at(location, item.clone()));
         }
         texts
     }
@@ -339,156 +357,48 @@ pub fn both<A, B>(
 /// A form field that must be there; an empty one isn't.
 ///
 /// # Errors
-/// One error if it isn't.
+/// One error if it isn't, or has a NUL in it.
 pub fn form_field(given: Option<String>, field: &str) -> Result<String, Vec<FieldError>> {
-    let location = || vec![json!("body"), json!(field)];
-    given
-        .filter(|text| !text.is_empty())
-        .ok_or_else(|| vec![Wrong::missing().at(location(), Value::Null)])
-}
-
-/// Query parameters, taken one by one; errors gather until [`Query::finish`].
-#[derive(Debug)]
-pub struct Query {
-    values: HashMap<String, String>,
-    errors: Errors,
-}
-
-impl Query {
-    /// Starts with decoded parameters.
-    #[must_use]
-    pub fn new(values: HashMap<String, String>) -> Self {
-        Self {
-            values,
-            errors: Errors::of("query"),
-        }
-    }
-
-    /// A required text.
-    pub fn text(&mut self, field: &str) -> String {
-        match self.values.remove(field) {
-            Some(text) => text,
-            None => self.missing(field),
-        }
-    }
-
-    /// An optional text.
-    pub fn optional_text(&mut self, field: &str) -> Option<String> {
-        self.values.remove(field)
-    }
-
-    /// An optional whole number of at least `min`.
-    pub fn optional_count(&mut self, field: &str, min: usize) -> Option<usize> {
-        let text = self.values.remove(field)?;
-        let wrong = match text.parse::<i128>().map(usize::try_from) {
-            Ok(Ok(number)) if number >= min => return Some(number),
-            // More than there can be of anything.
-            Ok(Err(_)) if !text.starts_with('-') => return Some(usize::MAX),
-            Ok(_) => {
-                let message = format!("Input should be greater than or equal to {min}");
-                Wrong::new("greater_than_equal", message).because(json!({ "ge": min }))
-            }
-            Err(_not_a_number) => {
-                let message =
-                    "Input should be a valid integer, unable to parse string as an integer";
-                Wrong::new("int_parsing", message)
-            }
-        };
-        self.errors.wrong(field, wrong, text)
-    }
-
-    /// An optional yes or no, as clients of Python services write it.
-    pub fn optional_flag(&mut self, field: &str) -> Option<bool> {
-        let text = self.values.remove(field)?;
-        match text.to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" | "on" | "t" | "y" => Some(true),
-            "false" | "0" | "no" | "off" | "f" | "n" => Some(false),
-            _ => {
-                let message = "Input should be a valid boolean, unable to interpret input";
-                let wrong = Wrong::new("bool_parsing", message);
-                self.errors.wrong(field, wrong, text)
-            }
-        }
-    }
-
-    /// An optional id of a stream's entry: `<ms>` or `<ms>-<sequence>`.
-    pub fn optional_entry_id(&mut self, field: &str) -> Option<String> {
-        let text = self.values.remove(field)?;
-        let is_number = |part: &str| {
-            (1..=ENTRY_ID_DIGITS_MAX).contains(&part.len())
-                && part.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        let (ms, sequence) = text.split_once('-').unwrap_or((&text, "0"));
-        if is_number(ms) && is_number(sequence) {
-            return Some(text);
-        }
-        let number = format!("[0-9]{{1,{ENTRY_ID_DIGITS_MAX}}}");
-        let pattern = format!("^{number}(-{number})?$");
-        let message = format!("String should match pattern '{pattern}'");
-        let wrong =
-            Wrong::new("string_pattern_mismatch", message).because(json!({ "pattern": pattern }));
-        self.errors.wrong(field, wrong, text)
-    }
-
-    /// A required moment: a date, a date and time (taken as UTC), one with an offset, or a number
-    /// of seconds. In seconds since 1970.
-    pub fn moment(&mut self, field: &str) -> f64 {
-        let Some(text) = self.values.remove(field) else {
-            return self.missing(field);
-        };
-        match parse_moment(&text) {
-            Ok(moment_s) => moment_s,
-            Err(error) => {
-                let reason = error.get_documentation().unwrap_or("invalid");
-                let message = format!("Input should be a valid datetime or date, {reason}");
-                let wrong = Wrong::new("datetime_from_date_parsing", message)
-                    .because(json!({ "error": reason }));
-                self.errors.wrong(field, wrong, text)
-            }
-        }
-    }
-
-    fn missing<T: Default>(&mut self, field: &str) -> T {
-        self.errors.wrong(field, Wrong::missing(), Value::Null)
-    }
-
-    /// Ends the reading.
-    ///
-    /// # Errors
-    /// Every error so far.
-    pub fn finish(self) -> Result<(), Vec<FieldError>> {
-        self.errors.finish()
+    let wrong = |wrong: Wrong, input| Err(vec![wrong.at(vec![json!("body"), json!(field)], input)]);
+    match given.filter(|text| !text.is_empty()) {
+        None => wrong(Wrong::missing(), Value::Null),
+        Some(text) if text.contains('\0') => wrong(Wrong::nul(), json!(text)),
+        Some(text) => Ok(text),
     }
 }
 
-/// Reads a moment as pydantic does; if it is neither, the error says why it isn't a date.
-fn parse_moment(text: &str) -> Result<f64, speedate::ParseError> {
-    let moment = match DateTime::parse_str(text) {
-        Ok(moment) => moment,
-        Err(_no_time) => DateTime {
-            date: Date::parse_str(text)?,
-            time: MIDNIGHT,
-        },
-    };
-    // Exact: years have four digits.
-    Ok(moment.timestamp_tz() as f64 + f64::from(moment.time.microsecond) / 1e6)
+/// Ids in a path, with their names.
+///
+/// # Errors
+/// One error for each that has a NUL in it.
+pub fn path_ids<'a>(
+    ids: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), Vec<FieldError>> {
+    let mut errors = Errors::of("path");
+    for (name, id) in ids {
+        if id.contains('\0') {
+            errors.wrong::<()>(name, Wrong::nul(), id);
+        }
+    }
+    errors.finish()
 }
 
-const MIDNIGHT: Time = Time {
-    hour: 0,
-    minute: 0,
-    second: 0,
-    microsecond: 0,
-    tz_offset: None,
-};
+/// Whether a text in it, or a field's name, has a NUL in it.
+#[must_use]
+pub fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn query(field: &str, value: &str) -> Query {
-        Query::new(HashMap::from([(field.to_owned(), value.to_owned())]))
-    }
 
     #[test]
     fn every_wrong_field_is_named() {
@@ -528,7 +438,8 @@ mod tests {
     #[test]
     fn errors_of_query_and_body_come_together() {
         let errors = |body: &[u8]| {
-            let mut given = query("hidden", "perhaps");
+            let hidden = ("hidden".to_owned(), "perhaps".to_owned());
+            let mut given = Query::new([hidden].into());
             given.optional_flag("hidden");
             let read = both(given.finish(), Body::parse(body));
             let errors = read.expect_err("hidden is wrong");
@@ -550,58 +461,6 @@ mod tests {
             Body::parse(b"[]").expect_err("a list")[0].kind(),
             "model_attributes_type"
         );
-    }
-
-    #[test]
-    fn moments_come_with_and_without_time_and_offset() {
-        for (text, expected_s) in [
-            ("1970-01-02", 86_400.0),
-            ("1970-01-01T00:00:01", 1.0),
-            ("1970-01-01 00:00:01", 1.0),
-            ("1970-01-01T00:00:01.5Z", 1.5),
-            ("1970-01-01T01:00:00+01:00", 0.0),
-            ("1969-12-31T23:59:59.5Z", -0.5),
-            ("86400", 86_400.0),
-        ] {
-            let mut given = query("at", text);
-            assert_eq!(given.moment("at"), expected_s, "{text}");
-            given.finish().expect(text);
-        }
-        for text in [
-            "",
-            "yesterday",
-            "2024-13-01",
-            "12:00",
-            "2024-01-01T01:00:00 01:00",
-        ] {
-            let mut given = query("at", text);
-            given.moment("at");
-            assert!(given.finish().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn entry_ids_are_one_number_or_two() {
-        for good in ["0", "0-0", "1700000000000-12"] {
-            let mut given = query("cursor", good);
-            assert_eq!(given.optional_entry_id("cursor").as_deref(), Some(good));
-            given.finish().expect(good);
-        }
-        for bad in [
-            "",
-            "-",
-            "1-",
-            "-1",
-            "+1",
-            "1-+2",
-            "$",
-            "1-2-3",
-            "99999999999999999999",
-        ] {
-            let mut given = query("cursor", bad);
-            given.optional_entry_id("cursor");
-            assert!(given.finish().is_err(), "{bad}");
-        }
     }
 
     #[test]
@@ -629,16 +488,35 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_flags() {
-        assert_eq!(query("limit", "5").optional_count("limit", 1), Some(5));
-        assert_eq!(query("hidden", "True").optional_flag("hidden"), Some(true));
-        for (field, value) in [("limit", "0"), ("limit", "-1"), ("limit", "x")] {
-            let mut given = query(field, value);
-            given.optional_count(field, 1);
-            assert!(given.finish().is_err(), "{value}");
-        }
-        let mut given = query("hidden", "perhaps");
-        given.optional_flag("hidden");
-        assert!(given.finish().is_err());
+    fn no_text_has_a_nul() {
+        let mut body = Body::parse(
+            br#"{"a":"\u0000","b":["x","y\u0000"],"c":{"d":[{"\u0000":1}]},"e":"\\u0000"}"#,
+        )
+        .expect("an object");
+        body.text("a");
+        body.optional_texts("b");
+        body.optional_object("c");
+        assert_eq!(body.text("e"), r"\u0000", "that is no NUL");
+        let mut errors = body.finish().expect_err("three are wrong");
+        errors.extend(form_field(Some("x\0".to_owned()), "f").expect_err("a NUL"));
+        let ids = [("id", "c-1"), ("session_id", "s\0")];
+        errors.extend(path_ids(ids).expect_err("the second is wrong"));
+        let places: Vec<String> = errors
+            .iter()
+            .map(|error| {
+                assert_eq!(error.kind(), "string_pattern_mismatch");
+                error.to_json()["loc"].to_string()
+            })
+            .collect();
+        assert_eq!(
+            places,
+            [
+                r#"["body","a"]"#,
+                r#"["body","b",1]"#,
+                r#"["body","c"]"#,
+                r#"["body","f"]"#,
+                r#"["path","session_id"]"#,
+            ]
+        );
     }
 }

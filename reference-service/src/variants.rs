@@ -49,6 +49,7 @@ pub enum ConnectError {
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
+/// Every state opens one more, for the access check, which is awaited in every state.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.

@@ -33,10 +33,12 @@ pub mod publisher;
 
 /// Runs that are answered at once; further ones wait in Redis.
 const RUNS_MAX: usize = 1000;
-/// How long one look into an empty queue waits, in seconds.
-const TAKE_WAIT_S: f64 = 1.0;
+/// How long one look into an empty queue waits, in seconds. An idle worker ends this late.
+const TAKE_WAIT_S: f64 = 0.2;
 /// Pause before the next look while Redis can't be reached.
 const TAKE_PAUSE: Duration = Duration::from_millis(100);
+/// How long the last look may take: its wait, a pause, and as much again for a slow Redis.
+const LAST_TAKE: Duration = Duration::from_millis(600);
 /// How long runs in flight may take to tell their readers that this worker ends.
 const GOODBYE: Duration = Duration::from_millis(800);
 
@@ -94,14 +96,14 @@ async fn work(options: &Options) -> Result<(), WorkerError> {
         journal,
         pace: options.pace,
         chunks: options.chunks,
-        stopped,
+        stopped: stopped.clone(),
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(WorkerError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(WorkerError::Signals)?;
     tokio::spawn(agent.cancellations.clone().look());
     // Taking is a task of its own: dropped halfway, it would lose what it has just taken.
     let (sender, mut tasks) = mpsc::channel(1);
-    let taking = tokio::spawn(take(queue, sender));
+    let taking = tokio::spawn(take(queue, sender, stopped));
     tracing::info!("taking runs");
     let mut runs = JoinSet::new();
     loop {
@@ -115,10 +117,16 @@ async fn work(options: &Options) -> Result<(), WorkerError> {
         }
     }
     tracing::info!("stopping");
-    taking.abort();
     stop.send_replace(true);
-    while let Ok(task) = tasks.try_recv() {
-        runs.spawn(agent.clone().perform(task));
+    // What is taken is nowhere else any longer: its readers are told, too.
+    let taken = async {
+        while let Some(task) = tasks.recv().await {
+            runs.spawn(agent.clone().perform(task));
+        }
+    };
+    if tokio::time::timeout(LAST_TAKE, taken).await.is_err() {
+        tracing::warn!("the queue doesn't answer; a run that it gave just now is lost");
+        taking.abort();
     }
     let goodbyes = async {
         while let Some(ended) = runs.join_next().await {
@@ -137,9 +145,10 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// Takes tasks for ever, also across restarts of Redis.
-async fn take(queue: Client, tasks: mpsc::Sender<Task>) {
-    loop {
+/// Takes tasks until the worker stops, also across restarts of Redis. It is never stopped within
+/// a look: the queue may have given a task already.
+async fn take(queue: Client, tasks: mpsc::Sender<Task>, stopped: watch::Receiver<bool>) {
+    while !*stopped.borrow() {
         let taken: Result<(String, String), _> = queue.blpop(QUEUE, TAKE_WAIT_S).await;
         let text = match taken {
             Ok((_, text)) => text,

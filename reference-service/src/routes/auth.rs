@@ -17,7 +17,7 @@ use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::stores::{Backend, StoreError, Stores};
-use crate::validation::Body;
+use crate::validation::{self, Body};
 
 /// Characters of an id that somebody else made.
 const UID_CHARS_MAX: usize = 255;
@@ -263,6 +263,9 @@ fn parse_sign_up(body: &[u8]) -> Result<SignUp, String> {
         provider_uid: github_uid.unwrap_or_else(|| uid.clone()),
         link_to,
     });
+    if fields.get("providerData").is_some_and(validation::has_nul) {
+        return Err("providerData has a NUL in it".to_owned());
+    }
     let mut provider_data = provider_data(&fields);
     if let Some(username) = username {
         provider_data.insert("username".to_owned(), json!(username));
@@ -281,6 +284,7 @@ fn parse_sign_up(body: &[u8]) -> Result<SignUp, String> {
 fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.contains('\0') => Err(format!("{name} has a NUL in it")),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
         Some(_) => Err(format!("{name} is not a text")),
     }

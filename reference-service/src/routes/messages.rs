@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use axum::Form;
-use axum::extract::{FromRequest, Multipart, Path, Query as RawQuery, Request, State};
+use axum::extract::{FromRequest, Multipart, Query as RawQuery, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use serde::Deserialize;
 
 use super::App;
+use super::path_ids::ConversationId;
 use super::runs::{Asked, RunQuery, start};
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -26,7 +27,7 @@ struct Node {
 pub(super) async fn post(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
+    ConversationId(conversation_id): ConversationId,
     RawQuery(query): RawQuery<HashMap<String, String>>,
     request: Request,
 ) -> Result<Response, Refusal> {

@@ -4,9 +4,10 @@
 //! the former.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query as RawQuery, State};
+use axum::extract::{Query as RawQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
@@ -14,11 +15,13 @@ use uuid::Uuid;
 use super::App;
 use super::conversations::refuse_over_limit;
 use super::json_text::JsonText;
+use super::path_ids::{ConversationId, SessionIds};
 use super::sessions::refuse_without_access;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::{self, Run, Task};
 use crate::sessions;
+use crate::to_its_end::ToItsEnd;
 use crate::validation::{self, Body, FieldError, Query};
 
 /// As the original's server writes it: whatever is text has its encoding told.
@@ -87,22 +90,26 @@ pub(super) async fn start(
         query.session_id.as_deref(),
         query.previous_message_id.as_deref(),
     );
-    let streams = &*app.stores.streams;
-    let run = sessions::reserve(streams, &conversation_id, &base).await?;
     let (content, regenerate) = match asked {
         Asked::This(content) => (content, false),
         Asked::TheLastAgain => (String::new(), true),
     };
-    let task = Task {
-        task_id: Uuid::new_v4().to_string(),
-        conversation_id,
-        run_id: run.run_id.clone(),
-        user_id: caller.uid,
-        content,
-        agent_id: None,
-        regenerate,
-    };
-    sessions::hand_over(streams, &task).await?;
+    let streams = Arc::clone(&app.stores.streams);
+    let run = ToItsEnd::new(async move {
+        let run = sessions::reserve(&*streams, &conversation_id, &base).await?;
+        let task = Task {
+            task_id: Uuid::new_v4().to_string(),
+            conversation_id,
+            run_id: run.run_id.clone(),
+            user_id: caller.uid,
+            content,
+            agent_id: None,
+            regenerate,
+        };
+        sessions::hand_over(&*streams, &task).await?;
+        Ok(run)
+    })
+    .await?;
     if query.stream {
         Ok(stream_of(app, run, query.cursor))
     } else {
@@ -119,7 +126,7 @@ fn stream_of(app: &App, run: Run, cursor: Option<String>) -> Response {
 pub(super) async fn regenerate(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
+    ConversationId(conversation_id): ConversationId,
     RawQuery(query): RawQuery<HashMap<String, String>>,
     body: JsonText,
 ) -> Result<Response, Refusal> {
@@ -136,7 +143,7 @@ fn check_nodes(mut body: Body) -> Result<(), Vec<FieldError>> {
 pub(super) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Path((conversation_id, session_id)): Path<(String, String)>,
+    SessionIds(conversation_id, session_id): SessionIds,
     RawQuery(query): RawQuery<HashMap<String, String>>,
 ) -> Result<Response, Refusal> {
     let mut query = Query::new(query);

@@ -4,21 +4,24 @@
 use std::collections::HashMap;
 
 use axum::Json;
-use axum::extract::{Path, Query as RawQuery, State};
+use axum::extract::{Query as RawQuery, State};
 use serde_json::{Value, json};
 
 use super::App;
+use super::path_ids::ConversationId;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::RunStatus;
 use crate::sessions::{self, Stopped};
 use crate::stores::access::Access;
+use crate::to_its_end::ToItsEnd;
+use crate::validation::Query;
 
 /// The session that a client would go on watching.
 pub(super) async fn active_session(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
+    ConversationId(conversation_id): ConversationId,
 ) -> Result<Json<Value>, Refusal> {
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
@@ -48,7 +51,7 @@ pub(super) async fn active_session(
 pub(super) async fn task_status(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
+    ConversationId(conversation_id): ConversationId,
 ) -> Result<Json<Value>, Refusal> {
     let none = "No background task found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
@@ -70,20 +73,21 @@ pub(super) async fn task_status(
 /// Stops a run, and saves what it has said.
 ///
 /// The original asks nobody whether the caller may; a partial answer is saved in the caller's
-/// own conversations only.
+/// own conversations only. A client that leaves has stopped its run all the same.
 pub(super) async fn stop(
     State(app): State<App>,
     caller: Caller,
-    Path(conversation_id): Path<String>,
-    RawQuery(mut query): RawQuery<HashMap<String, String>>,
+    ConversationId(conversation_id): ConversationId,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
 ) -> Result<Json<Value>, Refusal> {
-    let session_id = query.remove("session_id").filter(|id| !id.is_empty());
-    let stopped = sessions::stop(
-        &app.stores,
-        &caller.uid,
-        &conversation_id,
-        session_id.as_deref(),
-    )
+    let mut query = Query::new(query);
+    let session_id = query.optional_text("session_id");
+    query.finish()?;
+    let session_id = session_id.filter(|id| !id.is_empty());
+    let stopped = ToItsEnd::new(async move {
+        let session_id = session_id.as_deref();
+        sessions::stop(&app.stores, &caller.uid, &conversation_id, session_id).await
+    })
     .await?;
     Ok(Json(match stopped {
         Stopped::NoSession => json!({

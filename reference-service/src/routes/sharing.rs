@@ -2,12 +2,13 @@
 //! conversation is shared.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::App;
 use super::json_text::JsonText;
+use super::path_ids::ConversationId;
 use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -32,7 +33,7 @@ pub(super) async fn share(
 pub(super) async fn shared_emails(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    ConversationId(id): ConversationId,
 ) -> Result<Json<Vec<String>>, Refusal> {
     match app.stores.sharing.sharing(&id, &caller.uid).await? {
         Some(sharing) => Ok(Json(sharing.emails)),
@@ -44,7 +45,7 @@ pub(super) async fn shared_emails(
 pub(super) async fn withdraw(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    ConversationId(id): ConversationId,
     body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
     let mut body = body.object()?;

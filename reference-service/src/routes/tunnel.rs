@@ -1,10 +1,11 @@
 //! `GET /tunnel/workspace/…`: a workspace's record, and whether its socket is connected.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 
 use super::App;
+use super::path_ids::WorkspaceId;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::tunnel;
@@ -13,7 +14,7 @@ use crate::tunnel;
 pub(super) async fn workspace(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    WorkspaceId(id): WorkspaceId,
 ) -> Result<Json<Value>, Refusal> {
     let (repo_url, online) = look_up(&app, &caller, &id).await?;
     Ok(Json(
@@ -25,7 +26,7 @@ pub(super) async fn workspace(
 pub(super) async fn socket_status(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    WorkspaceId(id): WorkspaceId,
 ) -> Result<Json<Value>, Refusal> {
     let (_, online) = look_up(&app, &caller, &id).await?;
     Ok(Json(json!({ "workspace_id": id, "online": online })))

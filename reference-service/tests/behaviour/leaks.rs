@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+use unstall_reference_service::run::Task;
+use unstall_testbed::DelayProxy;
 
 use super::own_redis::OwnRedis;
 use super::runs::say;
@@ -123,6 +126,90 @@ pub(crate) async fn create(url: String) -> u16 {
     created.expect("an answer").status().as_u16()
 }
 
+/// Fails if it doesn't come true within a time that only a fault needs.
+async fn wait_until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+    for _ in 0..3000 {
+        if is_true().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// Answers of an agent that are stored, beside the seeded ones.
+async fn answers(database_url: &str) -> i64 {
+    let mut connection = PgConnection::connect(database_url).await.expect("connects");
+    let query = "SELECT count(*) FROM messages WHERE conversation_id = 'c-0-1' \
+                 AND id NOT LIKE 'm-%' AND type = 'AI_GENERATED'";
+    sqlx::query_scalar(query)
+        .fetch_one(&mut connection)
+        .await
+        .expect("messages are there")
+}
+
+/// The client of a stop leaves while the service waits for the worker.
+async fn leave_a_stop(steps: &str, redis: &OwnRedis) {
+    let (_, database_url) = fresh_database(shared_testbed());
+    redis.reset();
+    let service = Service::start(steps, &database_url, &redis.url);
+    let slow = ["--chunks", "1000", "--rate", "20"];
+    let _worker = start_worker(&database_url, &redis.url, &slow);
+    let mut stream = open_stream(&service, 0).await;
+    for _ in 0..3 {
+        stream.chunk().await.expect("it goes on").expect("a piece");
+    }
+    drop(stream);
+    let url = service.url("/api/v1/conversations/c-0-1/stop?session_id=s0");
+    let stop = tokio::spawn(reqwest::Client::new().post(url).send());
+    let cancel = ["EXISTS", "cancel:c-0-1:s0"];
+    wait_until("the worker is told", async || {
+        redis.ask(&cancel).number() == 1
+    })
+    .await;
+    stop.abort();
+    let what = format!("steps {steps}: a reservation is all that is left");
+    wait_until(&what, async || {
+        let keys = redis.ask(&["KEYS", "*c-0-1*"]).texts();
+        keys == ["chat:stream:reservation:c-0-1:s0"]
+    })
+    .await;
+    assert_eq!(answers(&database_url).await, 1, "steps {steps}");
+}
+
+/// The client of a message leaves while its run is handed over.
+async fn leave_a_message(steps: &str, redis: &OwnRedis) {
+    let testbed = shared_testbed();
+    let (_, database_url) = fresh_database(testbed);
+    redis.reset();
+    // Far enough for it to be seen between two commands.
+    let far = DelayProxy::start(testbed.redis_address(), Duration::from_millis(100));
+    let far_url = redis.url_through(testbed, far.as_ref().expect("a proxy").addr());
+    let service = Service::start(steps, &database_url, &far_url);
+    let url = service.url(&format!("{MESSAGE}?session_id=s0"));
+    let message = tokio::spawn(async move {
+        let client = reqwest::Client::new();
+        let form = "application/x-www-form-urlencoded";
+        let request = client.post(url).header("content-type", form);
+        request.body("content=x").send().await
+    });
+    let there = |key: &str| redis.ask(&["EXISTS", key]).number() == 1;
+    wait_until("the run is queued", async || there("task:status:c-0-1:s0")).await;
+    message.abort();
+    let what = format!("steps {steps}: the task's id is the last thing to be written");
+    wait_until(&what, async || there("task:id:c-0-1:s0")).await;
+    assert_eq!(redis.ask(&["LLEN", "agent:runs"]).number(), 1);
+}
+
+#[tokio::test]
+async fn what_a_client_began_goes_to_its_end_without_it() {
+    let redis = OwnRedis::new(shared_testbed());
+    for steps in STATES {
+        leave_a_stop(steps, &redis).await;
+        leave_a_message(steps, &redis).await;
+    }
+}
+
 #[tokio::test]
 async fn forty_streams_keep_sessions_waiting_until_one_ends() {
     let testbed = shared_testbed();
@@ -206,6 +293,55 @@ async fn a_worker_that_is_told_to_end_says_so_to_its_readers() {
     for stream in streams {
         stream.text().await.expect("it ends");
     }
+}
+
+/// Queues a run, as the service does.
+fn queue(redis: &OwnRedis, run_id: &str) {
+    let task = Task {
+        task_id: run_id.to_owned(),
+        conversation_id: "c-0-1".to_owned(),
+        run_id: run_id.to_owned(),
+        user_id: "u-0".to_owned(),
+        content: "x".to_owned(),
+        agent_id: None,
+        regenerate: false,
+    };
+    let run = task.run();
+    redis.ask(&["SET", &run.status_key(), "queued", "EX", "600"]);
+    redis.ask(&["XADD", &run.stream_key(), "*", "type", "queued"]);
+    let task = serde_json::to_string(&task).expect("texts");
+    redis.ask(&["RPUSH", "agent:runs", &task]);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_to_end_loses_no_run() {
+    const RUNS: usize = 100;
+    let testbed = seeded_testbed();
+    let redis = OwnRedis::whole(&testbed);
+    // Looks are so far apart that one is always on its way.
+    let far = DelayProxy::start(testbed.redis_address(), Duration::from_millis(10));
+    let far_url = redis.url_through(&testbed, far.as_ref().expect("a proxy").addr());
+    let (_, database_url) = fresh_database(&testbed);
+    let mut all: Vec<String> = (0..RUNS).map(|n| format!("r{n}")).collect();
+    all.iter().for_each(|run_id| queue(&redis, run_id));
+    let endless = ["--chunks", "60000", "--rate", "20"];
+    let mut worker = start_worker(&database_url, &far_url, &endless);
+    let waiting = || redis.ask(&["LRANGE", "agent:runs", "0", "-1"]).texts();
+    wait_until("a run is taken", async || waiting().len() < RUNS).await;
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.wait().success());
+    let mut kept: Vec<String> = waiting()
+        .iter()
+        .map(|task| serde_json::from_str::<Task>(task).expect("a task").run_id)
+        .collect();
+    kept.extend(all.iter().filter_map(|run_id| {
+        let status = redis.ask(&["GET", &format!("task:status:c-0-1:{run_id}")]);
+        (status.text() == "error").then(|| run_id.clone())
+    }));
+    // Each is either still queued or said to have ended, and none is both.
+    all.sort();
+    kept.sort();
+    assert_eq!(kept, all);
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod service;
 mod shutdown;
 mod sql_wire;
 mod statement_counts;
+mod strange_texts;
 mod written_rows;
 
 /// No step, then each that moves stores with those before it.
