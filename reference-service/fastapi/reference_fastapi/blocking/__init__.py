@@ -21,8 +21,12 @@ from reference_fastapi.stores import Stores
 
 
 @asynccontextmanager
-async def _open(settings: Settings) -> AsyncIterator[Stores]:
-    with open_sessions(settings.database_url) as sessions, client(settings.redis_url) as redis:
+async def open_stores(settings: Settings) -> AsyncIterator[Stores]:
+    """Open the stores with warm pools, and close them."""
+    with (
+        open_sessions(settings.database_url) as sessions,
+        client(settings.redis_url, retries=1) as redis,
+    ):
         redis.ping()
         yield Stores(
             conversations=ConversationStore(sessions),
@@ -35,4 +39,4 @@ async def _open(settings: Settings) -> AsyncIterator[Stores]:
         )
 
 
-app = create_app(_open)
+app = create_app(open_stores)
