@@ -6,6 +6,7 @@ uvicorn reference_fastapi.asynchronous:app --port 8002
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from reference_fastapi.access import open_access
 from reference_fastapi.application import create_app
 from reference_fastapi.asynchronous.accounts import AccountStore
 from reference_fastapi.asynchronous.cache import ONE_ATTEMPT, THREE_ATTEMPTS, open_redis
@@ -27,9 +28,11 @@ async def open_stores(settings: Settings) -> AsyncIterator[Stores]:
         open_sessions(settings.database_url) as sessions,
         open_redis(settings.redis_url, THREE_ATTEMPTS) as redis,
         open_redis(settings.redis_url, ONE_ATTEMPT) as redis_once,
+        open_access(settings.database_url) as access,
     ):
         yield Stores(
             conversations=ConversationStore(sessions),
+            access=access,
             history=HistoryStore(sessions),
             sharing=SharingStore(sessions),
             accounts=AccountStore(sessions),

@@ -6,6 +6,7 @@ uvicorn reference_fastapi.blocking:app --port 8001
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from reference_fastapi.access import open_access
 from reference_fastapi.application import create_app
 from reference_fastapi.blocking.accounts import AccountStore
 from reference_fastapi.blocking.cache import client
@@ -28,15 +29,17 @@ async def open_stores(settings: Settings) -> AsyncIterator[Stores]:
         client(settings.redis_url, retries=1) as redis,
     ):
         redis.ping()
-        yield Stores(
-            conversations=ConversationStore(sessions),
-            history=HistoryStore(sessions),
-            sharing=SharingStore(sessions),
-            accounts=AccountStore(sessions),
-            streams=Streams(settings.redis_url),
-            run_streams=RunStreams(settings),
-            workspaces=WorkspaceStore(settings.redis_url, redis),
-        )
+        async with open_access(settings.database_url) as access:
+            yield Stores(
+                conversations=ConversationStore(sessions),
+                access=access,
+                history=HistoryStore(sessions),
+                sharing=SharingStore(sessions),
+                accounts=AccountStore(sessions),
+                streams=Streams(settings.redis_url),
+                run_streams=RunStreams(settings),
+                workspaces=WorkspaceStore(settings.redis_url, redis),
+            )
 
 
 app = create_app(open_stores)

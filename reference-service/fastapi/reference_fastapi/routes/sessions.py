@@ -119,7 +119,7 @@ async def refuse_without_access(
 
     `none` is what a conversation that isn't there is said to have none of.
     """
-    may_read = await stores.history.may_read(caller, conversation_id)
+    may_read = await stores.access.may_read(caller, conversation_id)
     if may_read is None:
         raise no_run(none, conversation_id)
     if not may_read:
