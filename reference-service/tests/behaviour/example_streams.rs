@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use super::EXAMPLES;
 use super::leaks::{create, end_run, open_stream};
@@ -58,6 +59,38 @@ async fn assert_no_readers(redis: &OwnRedis, version: &str) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{version}: there are readers whose runs have ended");
+}
+
+/// An id that its client made of more digits than Python takes for a number is one without a
+/// number, and so is one that a `u32` can't hold.
+#[tokio::test]
+async fn any_session_id_has_its_place_in_the_order() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    let (_, database_url) = fresh_database(testbed);
+    let endless = "9".repeat(5000);
+    for state in ["0,1", EXAMPLES[0], EXAMPLES[1]] {
+        redis.reset();
+        let service = Service::start(state, &database_url, &redis.url);
+        // Each comes after those before it.
+        for id in [
+            "s-9",
+            "s-10",
+            "s-+11",
+            "s-000000000000012",
+            "s-4294967295",
+            "s-4294967296",
+            &format!("s-{endless}"),
+        ] {
+            let stream = format!("chat:stream:c-0-1:{id}");
+            redis.ask(&["XADD", &stream, "*", "type", "queued"]);
+            let path = service.url("/api/v1/conversations/c-0-1/active-session");
+            let answer = reqwest::get(path).await.expect("an answer");
+            assert_eq!(answer.status(), 200, "{state}: {id}");
+            let session: Value = answer.json().await.expect("JSON");
+            assert_eq!(session["sessionId"], id, "{state}");
+        }
+    }
 }
 
 /// Longer than the example's clients wait for an answer, which is 5 s.
