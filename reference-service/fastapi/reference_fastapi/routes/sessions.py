@@ -7,6 +7,7 @@ from reference_fastapi import sessions
 from reference_fastapi.identity import Caller
 from reference_fastapi.stores import Stores, StoresDependency
 from reference_fastapi.stream_events import RunStatus
+from reference_fastapi.text import Text
 
 router = APIRouter(prefix="/api/v1/conversations/{conversation_id}")
 
@@ -53,7 +54,7 @@ class StoppedResponse(StopResponse):
 
 @router.get("/active-session")
 async def active_session(
-    caller: Caller, stores: StoresDependency, conversation_id: str
+    caller: Caller, stores: StoresDependency, conversation_id: Text
 ) -> ActiveSessionResponse:
     """Find the latest session."""
     none = "No active session found"
@@ -73,7 +74,7 @@ async def active_session(
 
 @router.get("/task-status")
 async def task_status(
-    caller: Caller, stores: StoresDependency, conversation_id: str
+    caller: Caller, stores: StoresDependency, conversation_id: Text
 ) -> TaskStatusResponse:
     """Find the latest task."""
     none = "No background task found"
@@ -93,8 +94,8 @@ async def task_status(
 async def stop(
     caller: Caller,
     stores: StoresDependency,
-    conversation_id: str,
-    session_id: str | None = None,
+    conversation_id: Text,
+    session_id: Text | None = None,
 ) -> StoppedResponse | StopResponse:
     """Stop a run, and save what it has said.
 
