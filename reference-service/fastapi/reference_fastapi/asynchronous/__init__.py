@@ -1,6 +1,6 @@
 """After the migration: asynchronous clients, awaited.
 
-uvicorn reference_fastapi.asynchronous:app --port 8002
+uvicorn reference_fastapi.asynchronous:app --port 8002 --timeout-graceful-shutdown 5
 """
 
 from collections.abc import AsyncIterator

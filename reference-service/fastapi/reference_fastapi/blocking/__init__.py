@@ -1,6 +1,6 @@
 """Before the migration: synchronous clients, called on the event loop.
 
-uvicorn reference_fastapi.blocking:app --port 8001
+uvicorn reference_fastapi.blocking:app --port 8001 --timeout-graceful-shutdown 5
 """
 
 from collections.abc import AsyncIterator
