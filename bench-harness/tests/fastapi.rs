@@ -58,13 +58,14 @@ fn command_of(version: &str) -> String {
     )
 }
 
-/// A scenario, how many requests of each endpoint a block has, and the percentile that so many
-/// can decide.
+/// A scenario, how many requests of each endpoint a block has, the percentile that so many can
+/// decide, and of how many endpoints it must be found to be better.
 struct Comparison {
     scenario: &'static str,
     requests: u64,
     metric: &'static str,
     endpoints: &'static [&'static str],
+    better_min: usize,
 }
 
 /// `unstall ab` with the fewest pairs that can decide.
@@ -115,20 +116,28 @@ fn assert_held(record: &RunRecord, comparison: &Comparison) {
     }
 }
 
-/// Found to be better, and nothing worse; or, on a machine that disturbs the measurement, nothing
-/// but that said.
+/// How often a comparison is made that the machine disturbs.
+const ATTEMPTS: u32 = 3;
+
+/// The reasons why a comparison decides nothing, if all lie in the machine: a generator that was
+/// late, or time that was stolen from it. Any other reason is a fault of ours.
+fn disturbances(document: &Value) -> Option<&Value> {
+    if document["verdict"] != "invalid" {
+        return None;
+    }
+    let faults = &document["comparisons"][0]["faults"];
+    let all = faults.as_array().expect("faults");
+    let machines = |fault: &Value| {
+        let fault = fault.to_string();
+        fault.contains("generator was late") || fault.contains("stolen")
+    };
+    assert!(!all.is_empty() && all.iter().all(machines), "{all:#?}");
+    Some(faults)
+}
+
+/// Found to be better, and nothing worse.
 fn assert_better(document: &Value, comparison: &Comparison) {
     let compared = &document["comparisons"][0];
-    if document["verdict"] == "invalid" {
-        let faults = compared["faults"].as_array().expect("faults");
-        let ours = |fault: &Value| {
-            let fault = fault.to_string();
-            fault.contains("generator was late") || fault.contains("stolen")
-        };
-        assert!(!faults.is_empty() && faults.iter().all(ours), "{faults:#?}");
-        eprintln!("skipped: this machine disturbed the measurement: {faults:?}");
-        return;
-    }
     eprintln!("{}: {}", comparison.scenario, compared["headline"]);
     assert_ne!(document["verdict"], "regression");
     let cells = compared["cells"].as_array().expect("cells");
@@ -141,9 +150,8 @@ fn assert_better(document: &Value, comparison: &Comparison) {
         });
     let outcomes: Vec<_> = outcomes.collect();
     assert_eq!(outcomes.len(), comparison.endpoints.len(), "{outcomes:?}");
-    // One is enough: what the machine does beside this may blur the others.
-    let is_better = outcomes.iter().any(|(_, word)| *word == "improvement");
-    assert!(is_better, "{outcomes:?}");
+    let better = outcomes.iter().filter(|(_, word)| *word == "improvement");
+    assert!(better.count() >= comparison.better_min, "{outcomes:?}");
 }
 
 #[test]
@@ -156,19 +164,36 @@ fn the_migration_of_the_fastapi_example_is_found_to_be_an_improvement() {
             requests: 60,
             metric: "response_p50",
             endpoints: &["POST conversations", "GET usage"],
+            // So few requests that what the machine does beside this may blur one of the two.
+            better_min: 1,
         },
         Comparison {
             scenario: "tunnel",
             requests: 400,
             metric: "response_p95",
             endpoints: &["GET workspace", "GET socket-status", "GET branch-list"],
+            better_min: 3,
         },
     ] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let document = compare(&testbed, folder.path(), &comparison);
-        let record = store::read(&folder.path().join("record.json")).expect("the record is whole");
-        assert_complete(&record, &comparison);
-        assert_held(&record, &comparison);
-        assert_better(&document, &comparison);
+        compare_undisturbed(&testbed, &comparison);
     }
+}
+
+/// Compares until the machine lets it, and fails if it never does.
+fn compare_undisturbed(testbed: &Testbed, comparison: &Comparison) {
+    for _ in 0..ATTEMPTS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let document = compare(testbed, folder.path(), comparison);
+        let record = store::read(&folder.path().join("record.json")).expect("the record is whole");
+        assert_complete(&record, comparison);
+        assert_held(&record, comparison);
+        match disturbances(&document) {
+            Some(faults) => eprintln!("{}: disturbed: {faults}", comparison.scenario),
+            None => return assert_better(&document, comparison),
+        }
+    }
+    panic!(
+        "{}: this machine disturbed all of {ATTEMPTS} comparisons",
+        comparison.scenario
+    );
 }

@@ -24,7 +24,9 @@ RESERVATION_TTL_S = 120
 """Life of the claim on a run id whose stream doesn't exist yet."""
 
 _GLOB = re.compile(r"[*?\[\]^\\]")
-_NUMBERED = re.compile(r"(.*)-(\d+)", re.ASCII | re.DOTALL)
+# Clients choose ids of any length, and `int` refuses thousands of digits.
+_NUMBERED = re.compile(r"(.*)-\+?0*(\d{1,10})", re.ASCII | re.DOTALL)
+_NUMBER_MAX = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Run:
     def order(self) -> tuple[str, int, str]:
         """The order in which ids were given out, so that `-10` comes after `-9`."""
         numbered = _NUMBERED.fullmatch(self.run_id)
-        if numbered is None:
+        if numbered is None or int(numbered[2]) > _NUMBER_MAX:
             return self.run_id, 0, self.run_id
         return numbered[1], int(numbered[2]), self.run_id
 

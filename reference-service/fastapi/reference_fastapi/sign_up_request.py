@@ -5,6 +5,7 @@ from typing import Any
 
 from reference_fastapi import email_address
 from reference_fastapi.sign_up import GitHub, SignUp
+from reference_fastapi.text import has_nul
 
 _UID_CHARACTERS_MAX = 255
 
@@ -45,10 +46,13 @@ def read_sign_up(body: bytes) -> SignUp:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(body)
-    except ValueError:
+    # Nesting too deep is the latter.
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         raise SignUpRefusedError("The body is not a JSON object")
+    if has_nul(fields):
+        raise SignUpRefusedError("The body has a text with a NUL")
     return fields
 
 

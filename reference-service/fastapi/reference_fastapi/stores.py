@@ -12,6 +12,7 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from reference_fastapi.access import AccessStore
 from reference_fastapi.accounts import AccountSession
 from reference_fastapi.conversation import NewConversation
 from reference_fastapi.run_streams import RunStreams
@@ -43,14 +44,7 @@ class Conversations(Protocol):
 
 
 class History(Protocol):
-    """What is kept of conversations: step 2b.
-
-    The access check runs beside step 1's commands in the same routes. It is SQL on the messages,
-    so it moves with chat history.
-    """
-
-    async def may_read(self, uid: str, conversation_id: str) -> bool | None:
-        """Select the conversation and count its messages; `None` if there is none."""
+    """What a stopped run had said: step 2b."""
 
     async def save_partial(self, uid: str, conversation_id: str, content: str) -> str | None:
         """Insert what an agent had said; `None` if the conversation isn't the user's."""
@@ -88,8 +82,9 @@ class Workspaces(Protocol):
 
 @dataclass(frozen=True)
 class Stores:
-    """One version of every store."""
+    """One version of every store; the same access check and run streams in both."""
 
+    access: AccessStore
     conversations: Conversations
     history: History
     sharing: SharingOfConversations

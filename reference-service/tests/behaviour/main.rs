@@ -10,6 +10,7 @@ mod account_exchanges;
 mod accounts;
 mod command_line;
 mod example_streams;
+mod example_texts;
 mod exchanges;
 mod leaks;
 mod loop_time;

@@ -20,6 +20,26 @@ pub(crate) fn of_state(state: &str, database_url: &str, redis_url: &str) -> Opti
     Some(command)
 }
 
+/// A client of one version's store of runs, which sends one command when it is told to.
+pub(crate) fn one_command(
+    state: &str,
+    arguments: &[&str],
+    database_url: &str,
+    redis_url: &str,
+) -> Command {
+    let version = state.strip_prefix("fastapi ");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("fastapi/tests/one_command.py");
+    let mut command = Command::new(interpreter());
+    command
+        .arg("-B")
+        .arg(program)
+        .arg(version.expect("a version of the example"))
+        .args(arguments)
+        .env("DATABASE_URL", database_url)
+        .env("REDIS_URL", redis_url);
+    command
+}
+
 /// The interpreter of the environment that `./dev` makes beside the build, `target/python`.
 fn interpreter() -> PathBuf {
     let test_program = std::env::current_exe().expect("a running program has a path");

@@ -1,19 +1,24 @@
-"""Redis after: one pool of asynchronous connections for all stores."""
+"""Redis after: pools of asynchronous connections for all stores."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 
 from reference_fastapi.settings import WAIT_S
 
 _CONNECTIONS_MAX = 50
 
+THREE_ATTEMPTS = Retry(ExponentialBackoff(cap=0.2, base=0.1), 2)
+"""With pauses of 0.1 s and 0.2 s, for what may be done twice."""
+ONE_ATTEMPT = Retry(NoBackoff(), 0)
+"""For what must not: a command whose answer is late may have been done all the same."""
+
 
 @asynccontextmanager
-async def open_redis(url: str) -> AsyncIterator[Redis]:
+async def open_redis(url: str, retry: Retry) -> AsyncIterator[Redis]:
     """Open the pool with a warm connection."""
     pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
         url,
@@ -24,8 +29,8 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         timeout=WAIT_S,
         socket_timeout=WAIT_S,
         socket_connect_timeout=WAIT_S,
-        # Three attempts, after pauses of 0.1 s and 0.2 s.
-        retry=Retry(ExponentialBackoff(cap=0.2, base=0.1), 2),
+        # The client has it per connection, not per command: so a pool for each.
+        retry=retry,
     )
     async with Redis.from_pool(pool) as redis:
         await redis.ping()

@@ -15,16 +15,6 @@ class HistoryStore:
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
 
-    async def may_read(self, uid: str, conversation_id: str) -> bool | None:
-        """Select the conversation and count its messages; `None` if there is none."""
-        async with self._sessions() as session:
-            may_read: bool | None = await session.scalar(
-                statements.SELECT_ACCESS, {"uid": uid, "id": conversation_id}
-            )
-            if may_read:
-                await session.scalar(statements.COUNT_MESSAGES, {"id": conversation_id})
-        return may_read
-
     async def save_partial(self, uid: str, conversation_id: str, content: str) -> str | None:
         """Insert what an agent had said; `None` if the conversation isn't the user's."""
         message = {

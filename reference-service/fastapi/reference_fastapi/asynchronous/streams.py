@@ -1,4 +1,4 @@
-"""Step 1 after: the asynchronous Redis client, awaited, on connections of the pool."""
+"""Step 1 after: the asynchronous Redis client, awaited, on connections of the pools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -17,21 +17,27 @@ _SCAN_COUNT = 100
 class Streams:
     """Runs in Redis."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, once: Redis) -> None:
         self._redis = redis
+        self._once = once
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[StreamConnection]:
-        """Share the pool: each command takes a connection for as long as it runs."""
-        yield Connection(self._redis)
+        """Share the pools: each command takes a connection for as long as it runs."""
+        yield Connection(self._redis, self._once)
 
 
 class Connection:
-    """The pool, and the commands that it takes."""
+    """The pools, and the commands that they take.
 
-    def __init__(self, redis: Redis) -> None:
+    A claim, an entry and a task go through `once`: a second attempt would find the claim taken by
+    the first, or run an agent twice.
+    """
+
+    def __init__(self, redis: Redis, once: Redis) -> None:
         # The client's types don't know that it decodes.
         self._redis: Any = redis
+        self._once: Any = once
 
     async def exists(self, key: str) -> bool:
         """EXISTS."""
@@ -47,7 +53,7 @@ class Connection:
 
     async def claim(self, key: str, ttl_s: int) -> bool:
         """SET NX with a life: false if the key is taken."""
-        return bool(await self._redis.set(key, "1", nx=True, ex=ttl_s))
+        return bool(await self._once.set(key, "1", nx=True, ex=ttl_s))
 
     async def delete(self, *keys: str) -> None:
         """DEL."""
@@ -83,14 +89,14 @@ class Connection:
 
         A client that went away between the two would leave a stream that never expires.
         """
-        async with self._redis.pipeline(transaction=False) as pair:
+        async with self._once.pipeline(transaction=False) as pair:
             pair.xadd(stream, dict(fields), maxlen=STREAM_ENTRIES_MAX, approximate=True)
             pair.expire(stream, STREAM_TTL_S)
             await pair.execute()
 
     async def enqueue(self, task: str) -> None:
         """RPUSH to the workers' queue."""
-        await self._redis.rpush(QUEUE, task)
+        await self._once.rpush(QUEUE, task)
 
     async def pause(self, seconds: float) -> None:
         """Wait, and leave the loop to others."""

@@ -1,11 +1,12 @@
 """Before the migration: synchronous clients, called on the event loop.
 
-uvicorn reference_fastapi.blocking:app --port 8001
+uvicorn reference_fastapi.blocking:app --port 8001 --timeout-graceful-shutdown 5
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from reference_fastapi.access import open_access
 from reference_fastapi.application import create_app
 from reference_fastapi.blocking.accounts import AccountStore
 from reference_fastapi.blocking.cache import client
@@ -21,18 +22,24 @@ from reference_fastapi.stores import Stores
 
 
 @asynccontextmanager
-async def _open(settings: Settings) -> AsyncIterator[Stores]:
-    with open_sessions(settings.database_url) as sessions, client(settings.redis_url) as redis:
+async def open_stores(settings: Settings) -> AsyncIterator[Stores]:
+    """Open the stores with warm pools, and close them."""
+    with (
+        open_sessions(settings.database_url) as sessions,
+        client(settings.redis_url, retries=1) as redis,
+    ):
         redis.ping()
-        yield Stores(
-            conversations=ConversationStore(sessions),
-            history=HistoryStore(sessions),
-            sharing=SharingStore(sessions),
-            accounts=AccountStore(sessions),
-            streams=Streams(settings.redis_url),
-            run_streams=RunStreams(settings),
-            workspaces=WorkspaceStore(settings.redis_url, redis),
-        )
+        async with open_access(settings.database_url) as access:
+            yield Stores(
+                conversations=ConversationStore(sessions),
+                access=access,
+                history=HistoryStore(sessions),
+                sharing=SharingStore(sessions),
+                accounts=AccountStore(sessions),
+                streams=Streams(settings.redis_url),
+                run_streams=RunStreams(settings),
+                workspaces=WorkspaceStore(settings.redis_url, redis),
+            )
 
 
-app = create_app(_open)
+app = create_app(open_stores)

@@ -7,8 +7,12 @@ from redis.retry import Retry
 from reference_fastapi.settings import WAIT_S
 
 
-def client(url: str) -> Redis:
-    """Make a client that connects as it is first used."""
+def client(url: str, retries: int) -> Redis:
+    """Make a client that connects as it is first used.
+
+    One retry is for a connection that is kept and that the server closed meanwhile. A command whose
+    answer is late may have been done all the same: where twice is too often, there is none.
+    """
     return Redis.from_url(
         url,
         decode_responses=True,
@@ -16,6 +20,5 @@ def client(url: str) -> Redis:
         protocol=2,
         socket_timeout=WAIT_S,
         socket_connect_timeout=WAIT_S,
-        # Once more, for a connection that the server closed meanwhile.
-        retry=Retry(NoBackoff(), 1),
+        retry=Retry(NoBackoff(), retries),
     )

@@ -23,7 +23,8 @@ class Streams:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[StreamConnection]:
         """Open a connection for one piece of a request's work."""
-        with client(self._url) as redis:
+        # A new connection needs no retry; and a claim, an entry or a task must not be sent twice.
+        with client(self._url, retries=0) as redis:
             yield Connection(redis)
 
 

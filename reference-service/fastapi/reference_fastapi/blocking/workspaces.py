@@ -32,6 +32,6 @@ class WorkspaceStore:
     async def branches(self, repo: str) -> list[str] | None:
         """GET the repository's branches. The original connects anew for each, and pings."""
         key = branches_key(repo)
-        with client(self._url) as redis:
+        with client(self._url, retries=0) as redis:
             redis.ping()
             return parse_branches(key, redis.get(key))

@@ -11,6 +11,7 @@ from reference_fastapi.accounts import Client, Provider, User, text_of, verify
 from reference_fastapi.identity import Caller
 from reference_fastapi.sign_up_request import SignUpRefusedError, read_sign_up
 from reference_fastapi.stores import StoresDependency
+from reference_fastapi.text import Object, Text
 
 router = APIRouter(prefix="/api/v1")
 
@@ -18,10 +19,10 @@ router = APIRouter(prefix="/api/v1")
 class SsoLoginRequest(BaseModel):
     """A sign-in with the token of a sign-in service."""
 
-    email: str
-    sso_provider: str
-    id_token: str
-    provider_data: dict[str, Any] | None = None
+    email: Text
+    sso_provider: Text
+    id_token: Text
+    provider_data: Object | None = None
 
 
 class SsoLoginResponse(BaseModel):

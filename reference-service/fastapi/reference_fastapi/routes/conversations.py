@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from reference_fastapi.conversation import NewConversation, fresh_id
 from reference_fastapi.identity import Caller
 from reference_fastapi.stores import Stores, StoresDependency
+from reference_fastapi.text import Text
 from reference_fastapi.usage import Window
 
 router = APIRouter(prefix="/api/v1/conversations")
@@ -26,11 +27,11 @@ class Status(str, Enum):
 class ConversationRequest(BaseModel):
     """What a client sends; whose conversation it becomes says the token."""
 
-    user_id: str
-    title: str
+    user_id: Text
+    title: Text
     status: Status
-    project_ids: Annotated[list[str], Field(min_length=1)]
-    agent_ids: list[str]
+    project_ids: Annotated[list[Text], Field(min_length=1)]
+    agent_ids: list[Text]
 
 
 class ConversationResponse(BaseModel):

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from reference_fastapi.identity import Caller
 from reference_fastapi.stores import StoresDependency
+from reference_fastapi.text import Text
 
 router = APIRouter(prefix="/api/v1/github")
 
@@ -29,10 +30,10 @@ class BranchPageResponse(BranchesResponse):
 async def branch_list(
     _caller: Caller,
     stores: StoresDependency,
-    repo_name: str,
+    repo_name: Text,
     limit: Annotated[int | None, Query(ge=1)] = None,
     offset: Annotated[int, Query(ge=0)] = 0,
-    search: str = "",
+    search: Text = "",
 ) -> BranchPageResponse | BranchesResponse:
     """List the branches that match, whole or a page of them."""
     branches = await stores.workspaces.branches(repo_name)

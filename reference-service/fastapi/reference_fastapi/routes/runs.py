@@ -14,6 +14,7 @@ from reference_fastapi.routes.sessions import no_run, refuse_without_access
 from reference_fastapi.run_streams import RunFailedError
 from reference_fastapi.runs import Run, base_id
 from reference_fastapi.stores import Stores, StoresDependency
+from reference_fastapi.text import Text
 
 router = APIRouter(prefix="/api/v1/conversations/{conversation_id}")
 
@@ -27,8 +28,8 @@ class RunQuery(BaseModel):
     stream: bool = True
     # Whatever it says, the worker answers: there is no agent in this process that could.
     background: bool = True
-    session_id: str | None = None
-    prev_human_message_id: str | None = None
+    session_id: Text | None = None
+    prev_human_message_id: Text | None = None
     cursor: Cursor = None
 
 
@@ -51,9 +52,9 @@ class RegenerateRequest(BaseModel):
 async def message(
     caller: Caller,
     stores: StoresDependency,
-    conversation_id: str,
+    conversation_id: Text,
     query: Annotated[RunQuery, Query()],
-    content: Annotated[str, Form()],
+    content: Annotated[Text, Form()],
     node_ids: Annotated[str | None, Form()] = None,
     images: Annotated[list[UploadFile] | None, Form()] = None,
 ) -> Response:
@@ -77,7 +78,7 @@ def _check_node_ids(node_ids: str | None) -> None:
 async def regenerate(
     caller: Caller,
     stores: StoresDependency,
-    conversation_id: str,
+    conversation_id: Text,
     query: Annotated[RunQuery, Query()],
     body: RegenerateRequest,
 ) -> Response:
@@ -112,8 +113,8 @@ async def _start(
 async def resume(
     caller: Caller,
     stores: StoresDependency,
-    conversation_id: str,
-    session_id: str,
+    conversation_id: Text,
+    session_id: Text,
     cursor: Cursor = None,
 ) -> Response:
     """Go on with a run's stream, from an entry on."""

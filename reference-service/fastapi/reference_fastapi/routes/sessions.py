@@ -7,6 +7,7 @@ from reference_fastapi import sessions
 from reference_fastapi.identity import Caller
 from reference_fastapi.stores import Stores, StoresDependency
 from reference_fastapi.stream_events import RunStatus
+from reference_fastapi.text import Text
 
 router = APIRouter(prefix="/api/v1/conversations/{conversation_id}")
 
@@ -53,7 +54,7 @@ class StoppedResponse(StopResponse):
 
 @router.get("/active-session")
 async def active_session(
-    caller: Caller, stores: StoresDependency, conversation_id: str
+    caller: Caller, stores: StoresDependency, conversation_id: Text
 ) -> ActiveSessionResponse:
     """Find the latest session."""
     none = "No active session found"
@@ -73,7 +74,7 @@ async def active_session(
 
 @router.get("/task-status")
 async def task_status(
-    caller: Caller, stores: StoresDependency, conversation_id: str
+    caller: Caller, stores: StoresDependency, conversation_id: Text
 ) -> TaskStatusResponse:
     """Find the latest task."""
     none = "No background task found"
@@ -93,8 +94,8 @@ async def task_status(
 async def stop(
     caller: Caller,
     stores: StoresDependency,
-    conversation_id: str,
-    session_id: str | None = None,
+    conversation_id: Text,
+    session_id: Text | None = None,
 ) -> StoppedResponse | StopResponse:
     """Stop a run, and save what it has said.
 
@@ -119,7 +120,7 @@ async def refuse_without_access(
 
     `none` is what a conversation that isn't there is said to have none of.
     """
-    may_read = await stores.history.may_read(caller, conversation_id)
+    may_read = await stores.access.may_read(caller, conversation_id)
     if may_read is None:
         raise no_run(none, conversation_id)
     if not may_read:

@@ -10,6 +10,7 @@ from reference_fastapi import email_address
 from reference_fastapi.identity import Caller
 from reference_fastapi.sharing import publish, share_with, withdraw_from
 from reference_fastapi.stores import StoresDependency
+from reference_fastapi.text import Text
 
 router = APIRouter(prefix="/api/v1/conversations")
 
@@ -24,8 +25,8 @@ class Visibility(str, Enum):
 class ShareRequest(BaseModel):
     """What to share, and with whom; a share is private unless it says otherwise."""
 
-    conversation_id: str
-    recipientEmails: list[str] | None = None
+    conversation_id: Text
+    recipientEmails: list[Text] | None = None
     visibility: Visibility | None = None
 
 
@@ -39,7 +40,7 @@ class ShareResponse(BaseModel):
 class AccessRequest(BaseModel):
     """Who shall see it no longer."""
 
-    emails: list[str]
+    emails: list[Text]
 
 
 class AccessResponse(BaseModel):
@@ -59,7 +60,7 @@ async def share(caller: Caller, stores: StoresDependency, body: ShareRequest) ->
 
 @router.get("/{conversation_id}/shared-emails")
 async def shared_emails(
-    caller: Caller, stores: StoresDependency, conversation_id: str
+    caller: Caller, stores: StoresDependency, conversation_id: Text
 ) -> list[str]:
     """Tell with whom it is shared."""
     sharing = await stores.sharing.sharing(conversation_id, caller)
@@ -68,7 +69,7 @@ async def shared_emails(
 
 @router.delete("/{conversation_id}/access")
 async def withdraw(
-    caller: Caller, stores: StoresDependency, conversation_id: str, body: AccessRequest
+    caller: Caller, stores: StoresDependency, conversation_id: Text, body: AccessRequest
 ) -> AccessResponse:
     """Withdraw it from some."""
     if not body.emails:
