@@ -110,7 +110,8 @@ def test_it_works_as_the_frameworks_middleware() -> None:
     app = fastapi_app()
     app.add_middleware(LoopMonitor, token="open sesame")
     ask(app, "/users/7")
-    answer = ask(app, "/__unstall/snapshot")
+    token = [(b"authorization", b"Bearer open sesame")]
+    answer = ask(app, "/__unstall/snapshot", headers=token)
     assert answer.status == 200
     assert '"GET /users/{user_id}"' in answer.text
 
