@@ -3,11 +3,19 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use unstall_testbed::Testbed;
 
 use super::service::succeed;
+
+/// Databases of the shared Redis that no test has at the moment: it has sixteen unless told
+/// otherwise, and the first is everybody's.
+static FREE: LazyLock<Mutex<Vec<u32>>> = LazyLock::new(|| Mutex::new((1..16).collect()));
+
+fn lock_free() -> MutexGuard<'static, Vec<u32>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A Redis, or a numbered database of the shared one: runs of one test are not for the workers
 /// of another.
@@ -21,12 +29,8 @@ pub(crate) struct OwnRedis {
 impl OwnRedis {
     /// A database of its own, as seeded.
     pub(crate) fn new(testbed: &Testbed) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            number < 16,
-            "Redis has sixteen databases unless told otherwise"
-        );
+        let number = lock_free().pop();
+        let number = number.expect("at most fifteen tests run at once");
         Self::numbered(testbed, number)
     }
 
@@ -70,6 +74,15 @@ impl OwnRedis {
         }
         Reply::read(&mut replies);
         Reply::read(&mut replies)
+    }
+}
+
+impl Drop for OwnRedis {
+    fn drop(&mut self) {
+        // Number 0 is a whole server that ends with its own testbed.
+        if self.number > 0 {
+            lock_free().push(self.number);
+        }
     }
 }
 
