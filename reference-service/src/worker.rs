@@ -125,7 +125,7 @@ async fn work(options: &Options) -> Result<(), WorkerError> {
         }
     };
     if tokio::time::timeout(LAST_TAKE, taken).await.is_err() {
-        tracing::warn!("the queue doesn't answer; a run that it gave just now is lost");
+        tracing::warn!("the queue doesn't answer; a run that it may have given just now is lost");
         taking.abort();
     }
     let goodbyes = async {
