@@ -19,6 +19,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod cause;
+pub mod certificate;
 mod conservation;
 mod endpoints;
 mod kernel_canary;
@@ -34,6 +36,7 @@ mod router;
 mod runtime_totals;
 mod snapshot;
 mod warning;
+pub mod watched;
 pub mod wire;
 
 pub use endpoints::{OTHER_ENDPOINT, UNMATCHED_ENDPOINT};
