@@ -1,12 +1,13 @@
-//! What stands beside the cells in one line each: bystanders and streams, as plain text, for
-//! the terminal and Markdown.
+//! What stands beside the cells in one line each: bystanders, streams and what a watch saw, as
+//! plain text, for the terminal and Markdown.
 
 use unstall_results::bystander::{Bystander, bystanders};
 use unstall_results::comparison::Estimate;
 use unstall_results::record::RunRecord;
 use unstall_results::stream::{StreamSummary, streams};
+use unstall_results::watched::{WatchedArm, watched};
 
-use crate::{numbers, observed};
+use crate::{numbers, observed, vocabulary};
 
 /// A label and what is said, not yet escaped.
 pub(crate) struct Aside {
@@ -18,7 +19,7 @@ pub(crate) struct Aside {
     pub(crate) doubt: Option<String>,
 }
 
-/// Bystanders by level, then streams by endpoint and level.
+/// Bystanders by level, then streams by endpoint and level, then the watch.
 pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
     let mut asides = Vec::new();
     let others = bystanders(record);
@@ -45,7 +46,45 @@ pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
             }
         }
     }
+    let arms = watched(record);
+    if !arms.is_empty() {
+        asides.push(watch(&arms));
+    }
     asides
+}
+
+/// The share of blocked time in every arm, and of each the call that kept its loop the longest.
+fn watch(arms: &[WatchedArm]) -> Aside {
+    let shares = arrows(arms.iter().map(|arm| {
+        let share = arm.share(arm.sum.blocked_us);
+        share.map_or_else(|| "–".to_owned(), numbers::share)
+    }));
+    let worst = arms.iter().filter_map(|arm| {
+        let cause = arm.sum.causes.iter().find(|cause| cause.is_blocking)?;
+        let mut text = format!("{}: {}", arm.arm, vocabulary::cause_class(&cause.class));
+        for (word, part) in [
+            ("in", &cause.syscall),
+            ("on", &cause.target),
+            ("from", &cause.line),
+        ] {
+            if let Some(part) = part {
+                text.push_str(&format!(" {word} {part}"));
+            }
+        }
+        Some(text)
+    });
+    let parts: Vec<String> = std::iter::once(format!("blocked {shares} of the time"))
+        .chain(worst)
+        .collect();
+    let only_looked = arms.iter().any(|arm| arm.sum.sleeps_by == "looks");
+    Aside {
+        label: "Watched loop".to_owned(),
+        text: parts.join("; "),
+        doubt: only_looked.then(|| {
+            "short sleeps may be missed: the kernel didn't tell of each, see the report's notes"
+                .to_owned()
+        }),
+    }
 }
 
 /// Whether there is more than one concurrency, so that each must be named.

@@ -18,6 +18,7 @@ mod observations;
 mod panel;
 mod streams;
 mod table;
+mod watched;
 
 use std::fmt::Write as _;
 

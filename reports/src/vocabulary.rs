@@ -46,6 +46,23 @@ pub(crate) fn decision(decision: Decision) -> &'static str {
     }
 }
 
+/// Why a watched loop could not go on, as words; one that this version doesn't know as it is.
+pub(crate) fn cause_class(class: &str) -> &str {
+    match class {
+        "io" => "I/O",
+        "lock" => "lock",
+        "sleep" => "sleep",
+        "spawn" => "child process",
+        "gil" => "interpreter lock",
+        "log" => "log",
+        "fault" => "page fault",
+        "cpu" => "CPU",
+        "runqueue" => "wait for a core",
+        "unknown" => "unnamed wait",
+        other => other,
+    }
+}
+
 /// Short name of a metric, as it stands in a row.
 pub(crate) fn metric(metric: Metric) -> &'static str {
     match metric {

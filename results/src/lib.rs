@@ -33,4 +33,5 @@ pub mod synthetic;
 mod text_position;
 mod unpaired;
 pub mod validate;
+pub mod watched;
 mod wording;

@@ -16,7 +16,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 1;
+pub const SCHEMA_MINOR: u32 = 2;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
@@ -231,6 +231,9 @@ pub struct Block {
     pub monitor: Option<MonitorDelta>,
     /// What the kernel counted for the service's process group, if we started it.
     pub process: Option<ProcessUse>,
+    /// What a watch from outside told of its event loops, where one was asked for. Since 1.2.
+    #[serde(default)]
+    pub watch: Option<Watched>,
     /// CPU that the generator itself used, without that of the probe.
     pub generator_cpu_us: u64,
     /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
@@ -447,6 +450,61 @@ pub struct ProcessUse {
     pub rss_kib_max: u64,
     /// Most threads seen.
     pub threads_max: u64,
+}
+
+/// What a watch from outside told of the service's event loops during a block. The five times
+/// are sums over its loops.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// `tokio`, `asyncio`, `uvloop`, `node` or `unknown`.
+    pub runtime: String,
+    /// `switches`: the kernel told of each sleep; `looks`: they were looked for, and short ones
+    /// are missed.
+    pub sleeps_by: String,
+    /// Event loops.
+    pub loops: u32,
+    /// Waiting for events.
+    pub idle_us: u64,
+    /// On a core.
+    pub running_us: u64,
+    /// Ready, and waiting for a core.
+    pub runqueue_us: u64,
+    /// Waiting for Python's interpreter lock.
+    pub gil_us: u64,
+    /// Kept by something else: nobody on the loop could go on.
+    pub blocked_us: u64,
+    /// What kept them, the longest in sum first; at most [`WATCHED_CAUSES_MAX`].
+    pub causes: Vec<WatchedCause>,
+    /// Causes beyond that number, together.
+    pub others_us: u64,
+    /// What the watch couldn't see.
+    pub notes: Vec<String>,
+}
+
+/// Causes that a block keeps.
+pub const WATCHED_CAUSES_MAX: usize = 32;
+
+/// One thing that kept a loop.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedCause {
+    /// `io`, `lock`, `sleep`, `spawn`, `gil`, `log`, `fault`, `cpu`, `runqueue` or `unknown`.
+    pub class: String,
+    /// The system call, if it was in one.
+    pub syscall: Option<String>,
+    /// A file, or who is at the other end.
+    pub target: Option<String>,
+    /// `METHOD /route`, where it can be had.
+    pub endpoint: Option<String>,
+    /// The line to look at: `function at file:line`.
+    pub line: Option<String>,
+    /// Whether an async call would have left the loop to others.
+    pub is_blocking: bool,
+    /// Times that it was seen.
+    pub count: u64,
+    /// Together.
+    pub total_us: u64,
+    /// Longest of them.
+    pub longest_us: u64,
 }
 
 /// Whether a block may be judged, and why not.

@@ -7,6 +7,7 @@
 
 mod bystander;
 mod stream;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -24,6 +25,7 @@ use crate::record::{
 
 pub use bystander::{ProbeSpec, add_probe};
 pub use stream::{StreamSpec, add_stream};
+pub use watch::{WatchSpec, add_watch};
 
 const THREADS: ThreadCount = ThreadCount {
     workers: 1,
@@ -189,6 +191,7 @@ impl Session {
                 threads: THREADS,
             }),
             process: Some(self.process(offered * cpu_us)),
+            watch: None,
             generator_cpu_us: offered * 12,
             steal_share: Some(0.001),
             validity: BlockValidity {

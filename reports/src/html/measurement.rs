@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::Comparison;
 
-use super::{answer, bystander, cells, curves, environment, event_loop, observations, streams};
+use super::{
+    answer, bystander, cells, curves, environment, event_loop, observations, streams, watched,
+};
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
 
@@ -54,6 +56,7 @@ fn compared(
     cells::write_criteria(out, comparison)?;
     bystander::write(out, entry.record)?;
     event_loop::write(out, entry.record)?;
+    watched::write(out, entry.record)?;
     let worst_first: Vec<&str> = ranking::cells(comparison, Group::Judged)
         .into_iter()
         .filter_map(|cell| cell.endpoint.as_deref())
@@ -116,6 +119,7 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
     observations::write_errors(out, record)?;
     bystander::write(out, record)?;
     event_loop::write(out, record)?;
+    watched::write(out, record)?;
     curves::write(out, record, &[])?;
     streams::write(out, record)?;
     let medians_us = observed::block_medians_us(record);
