@@ -8,6 +8,7 @@
 pub mod address_space;
 pub mod calls;
 pub mod descriptors;
+pub mod listeners;
 pub mod namer;
 pub mod peers;
 pub mod sockets;

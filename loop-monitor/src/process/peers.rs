@@ -9,7 +9,8 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::descriptors::comm_of;
-use super::sockets::{Sockets, Transport};
+use super::listeners::listeners;
+use super::sockets::Transport;
 use super::{ProcessError, ProcessView};
 
 /// Peers remembered; a service that calls more has its names looked up again.
@@ -135,35 +136,10 @@ impl Peers {
         })
     }
 
-    /// Searches the descriptors of all processes for the listening socket; those that may not be
-    /// read are passed over, and then the name is missing.
-    #[expect(clippy::disallowed_methods, reason = "folders of procfs, in memory")]
+    /// Processes that may not be read are passed over, and then the name is missing.
     fn listening_program(&self, peer: SocketAddr) -> Option<String> {
-        let view = self.view.as_ref()?;
-        let inode = Sockets::new(view).listener(peer).ok()??;
-        let wanted = format!("socket:[{inode}]");
-        for process in fs::read_dir("/proc").ok()?.flatten() {
-            let Some(pid) = process
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else {
-                continue;
-            };
-            for descriptor in descriptors.flatten() {
-                // Closed between listing and reading: not the one that listens.
-                let Ok(link) = fs::read_link(descriptor.path()) else {
-                    continue;
-                };
-                if link.as_os_str() == wanted.as_str() {
-                    return comm_of(pid);
-                }
-            }
-        }
-        None
+        let processes = listeners(self.view.as_ref()?, peer).ok()?;
+        comm_of(i32::try_from(*processes.first()?).ok()?)
     }
 }
 

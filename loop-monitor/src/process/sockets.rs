@@ -113,30 +113,28 @@ impl Sockets {
         Ok(Socket::Unknown)
     }
 
-    /// The inode of the TCP socket that listens where `peer` connects to.
+    /// The inodes of the TCP sockets that listen where a connection to `peer` arrives.
     ///
     /// # Errors
     /// When the process has ended or may not be read.
-    pub fn listener(&self, peer: SocketAddr) -> Result<Option<u64>, ProcessError> {
+    pub fn listening(&self, peer: SocketAddr) -> Result<Vec<u64>, ProcessError> {
+        let mut inodes = Vec::new();
         for table in ["net/tcp", "net/tcp6"] {
             let text = self.read_table(table)?.unwrap_or_default();
-            let listening =
-                text.lines()
-                    .skip(1)
-                    .find_map(|line| match parse_inet(line, Transport::Tcp)? {
-                        (inode, Socket::Listening { local })
-                            if local.port() == peer.port()
-                                && (local.ip() == peer.ip() || local.ip().is_unspecified()) =>
-                        {
-                            Some(inode)
-                        }
-                        _ => None,
-                    });
-            if listening.is_some() {
-                return Ok(listening);
-            }
+            let lines = text.lines().skip(1);
+            inodes.extend(
+                lines.filter_map(|line| match parse_inet(line, Transport::Tcp)? {
+                    (inode, Socket::Listening { local })
+                        if local.port() == peer.port()
+                            && (local.ip() == peer.ip() || local.ip().is_unspecified()) =>
+                    {
+                        Some(inode)
+                    }
+                    _ => None,
+                }),
+            );
         }
-        Ok(None)
+        Ok(inodes)
     }
 
     /// `None` where the kernel lacks the protocol, IPv6 say.
