@@ -28,6 +28,8 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
+#[cfg(feature = "outside")]
+pub mod outside;
 mod polls;
 #[cfg(all(feature = "watch", target_os = "linux"))]
 pub mod process;
