@@ -29,7 +29,7 @@ mod layer;
 mod meter;
 mod monitor;
 mod polls;
-#[cfg(all(feature = "watch", target_os = "linux"))]
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
 mod readings;
