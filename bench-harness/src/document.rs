@@ -7,6 +7,7 @@ use anyhow::Context;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
+use unstall_loop_monitor::watched::WatchSummary;
 use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
@@ -20,7 +21,7 @@ pub(crate) use measurement::RunDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 1;
+const SCHEMA_MINOR: u32 = 2;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -71,6 +72,8 @@ pub(crate) struct Content {
     pub(crate) runs: Vec<RunDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What was seen of a process, for `watch`.
+    pub(crate) watch: Option<WatchSummary>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

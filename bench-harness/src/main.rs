@@ -18,6 +18,7 @@ mod private_servers;
 mod progress;
 mod record_file;
 mod session;
+mod watch_view;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {
