@@ -116,6 +116,9 @@ pub(crate) struct ScenarioArguments {
     /// Warm-up rounds per user, at least 1 s in all; 0 for none
     #[arg(long, value_name = "N")]
     pub(crate) warmup: Option<u32>,
+    /// Watch the service's event loops from outside meanwhile: which calls kept them, from which line
+    #[arg(long)]
+    pub(crate) watch: bool,
     /// What the record calls itself
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,

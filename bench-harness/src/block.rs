@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use unstall_results::bystander;
 use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
-use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse};
+use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse, Watched};
 use unstall_scenarios::plan::Plan;
 
+use crate::block_watch::BlockWatch;
 use crate::engine::{
     BlockMeasurement, BlockSpec, Ended, EngineError, ErrorExample, Progress, Stop, Target,
     WarmBlock,
@@ -61,6 +62,8 @@ pub struct MeasuredBlock {
     /// Why the probe's route is none that can be probed, if it gave no good answer before
     /// the load.
     pub probe_refusal: Option<String>,
+    /// Why the service's loops could not be watched, if that was asked for.
+    pub watch_refusal: Option<String>,
 }
 
 /// Why a block could not be measured.
@@ -100,13 +103,22 @@ pub fn measure(
         Err(error @ MonitorError::NoAnswer(_)) => Err(error),
         edge => Ok(edge?),
     };
+    let watch = spec.watch.then(|| BlockWatch::attach(service.target()));
     let sampler = match service {
         Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
         Service::Running(_) => None,
     };
+    if let Some(Ok(watch)) = &watch {
+        watch.begin();
+    }
     let cpu_before = CpuTimes::now();
     let measurement = warm.measure()?;
     let cpu_after = CpuTimes::now();
+    let watched = watch.map(|watch| {
+        watch
+            .map_err(|error| error.to_string())
+            .map(BlockWatch::end)
+    });
     let process = sampler
         .map(|sampler| sampler.end().map_err(BlockError::Process))
         .transpose()?;
@@ -123,6 +135,7 @@ pub fn measure(
             .and_then(|(after, before)| after.steal_share_since(&before)),
         before,
         after,
+        watched,
     };
     Ok(assemble(plan, place, spec, measurement, surroundings))
 }
@@ -134,6 +147,8 @@ struct Surroundings {
     steal_share: Option<f64>,
     before: Result<Sight<Edge>, MonitorError>,
     after: Result<Sight<Edge>, MonitorError>,
+    /// What was seen, or why the loops could not be watched.
+    watched: Option<Result<Option<Watched>, String>>,
 }
 
 /// The monitor's own id where there is one: it is the process that answered.
@@ -178,6 +193,14 @@ fn assemble(
         ));
     }
     warnings.extend(measurement.doubtful_gaps());
+    let (watch, watch_refusal) = match surroundings.watched {
+        Some(Ok(watched)) => (watched, None),
+        Some(Err(refusal)) => {
+            warnings.push(format!("the service's loops were not watched: {refusal}"));
+            (None, Some(refusal))
+        }
+        None => (None, None),
+    };
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),
@@ -199,6 +222,7 @@ fn assemble(
         series: measurement.series,
         monitor,
         process: surroundings.process,
+        watch,
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
         steal_share: surroundings.steal_share,
         validity,
@@ -209,6 +233,7 @@ fn assemble(
         examples: measurement.examples,
         warnings,
         probe_refusal,
+        watch_refusal,
     }
 }
 

@@ -7,6 +7,7 @@
 //! leaves as a [`unstall_results::record::Block`]. Nothing here judges.
 
 pub mod block;
+pub mod block_watch;
 pub mod command_line;
 pub mod control;
 pub mod engine;

@@ -33,6 +33,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) step: Option<StepIdentity>,
     /// Generator, service and stores share this machine's cores.
     pub(crate) colocated: bool,
+    /// Whether the services' event loops are watched from outside.
+    pub(crate) watch: bool,
 }
 
 impl Opening<'_> {
@@ -71,6 +73,7 @@ impl Opening<'_> {
             file,
             turns: self.turns,
             guard: guard()?,
+            watch: self.watch,
             probed: BTreeSet::new(),
         })
     }

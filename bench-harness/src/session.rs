@@ -83,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) turns: Vec<Turn>,
     /// Ends the services that are started, even if this process is killed.
     pub(crate) guard: Arc<Guard>,
+    /// Whether the services' event loops are watched from outside.
+    pub(crate) watch: bool,
     /// Versions whose route for the probe has answered.
     pub(crate) probed: BTreeSet<&'static str>,
 }
@@ -214,6 +216,7 @@ impl Session {
                 rate_per_second: probe.rate_per_second,
                 is_proven: self.probed.contains(turn.arm),
             }),
+            watch: self.watch,
             ..BlockSpec::default()
         };
         let measure = |service: Service<'_>, view: &ProgressView| {
@@ -237,6 +240,12 @@ impl Session {
                 measured?
             }
         };
+        if let Some(refusal) = &measured.watch_refusal
+            && self.record.blocks.is_empty()
+        {
+            // Nothing is lost yet, and nothing will be seen of what was asked for.
+            anyhow::bail!("--watch: {refusal}");
+        }
         self.settle_probe(turn.arm, &mut measured);
         view.tell(turn.arm, &measured);
         Ok(measured.block)

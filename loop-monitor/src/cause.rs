@@ -35,6 +35,23 @@ pub enum CauseClass {
 }
 
 impl CauseClass {
+    /// As it is spelt in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Lock => "lock",
+            Self::Sleep => "sleep",
+            Self::Spawn => "spawn",
+            Self::Gil => "gil",
+            Self::Log => "log",
+            Self::Fault => "fault",
+            Self::Cpu => "cpu",
+            Self::Runqueue => "runqueue",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// Whether the loop was kept by something that an async call would have left to others.
     #[must_use]
     pub fn is_blocking(self) -> bool {
@@ -204,6 +221,25 @@ mod tests {
             ],
         };
         assert_eq!(cause.to_string(), "sleep, from library at lib.rs:7");
+    }
+
+    #[test]
+    fn names_are_those_of_the_wire() {
+        for class in [
+            CauseClass::Io,
+            CauseClass::Lock,
+            CauseClass::Sleep,
+            CauseClass::Spawn,
+            CauseClass::Gil,
+            CauseClass::Log,
+            CauseClass::Fault,
+            CauseClass::Cpu,
+            CauseClass::Runqueue,
+            CauseClass::Unknown,
+        ] {
+            let wire = serde_json::to_value(class).expect("a name");
+            assert_eq!(wire, class.name());
+        }
     }
 
     #[test]

@@ -194,6 +194,7 @@ fn open(
         ]),
         step: None,
         colocated: before.is_local() || after.is_local(),
+        watch: common.watch,
     }
     .session()
 }

@@ -123,6 +123,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         arms: BTreeMap::from([(ONLY.to_owned(), arm)]),
         step: None,
         colocated: opening::is_local(target),
+        watch: common.watch,
     }
     .session()
 }

@@ -24,6 +24,8 @@ pub struct BlockSpec {
     pub patience: Duration,
     /// The bystander probe beside the load, if there is to be one.
     pub probe: Option<ProbeSpec>,
+    /// Whether the service's event loops are watched from outside meanwhile.
+    pub watch: bool,
 }
 
 impl Default for BlockSpec {
@@ -38,6 +40,7 @@ impl Default for BlockSpec {
             grace: Duration::from_secs(2),
             patience: Duration::from_secs(3),
             probe: None,
+            watch: false,
         }
     }
 }

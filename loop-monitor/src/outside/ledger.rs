@@ -135,6 +135,18 @@ impl Ledger {
         }))
     }
 
+    /// New books on the same loop, which goes on in what it does.
+    pub(super) fn reopened(&self, now_ns: u64) -> Self {
+        Self::opened(match self.state {
+            State::OnCore { .. } => State::OnCore { since_ns: now_ns },
+            State::PushedOff { .. } => State::PushedOff { since_ns: now_ns },
+            State::Asleep(sleep) => State::Asleep(Sleep {
+                since_ns: now_ns,
+                ..sleep
+            }),
+        })
+    }
+
     fn opened(state: State) -> Self {
         Self {
             state,

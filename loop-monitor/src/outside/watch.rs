@@ -159,6 +159,18 @@ impl Watch {
         }
     }
 
+    /// Forgets what was seen so far and keeps what was found out: the loops, and what their places
+    /// mean. For who attaches early and wants to know of what comes now.
+    pub fn restart(&mut self) {
+        self.threads.retain(|thread| !thread.has_ended());
+        for thread in &mut self.threads {
+            if thread.restart().is_err() {
+                thread.end();
+            }
+        }
+        self.began_ns = monotonic_ns();
+    }
+
     /// Watches until `is_over` says so or the process ends, and sums up. `on_view` gets the
     /// summary so far every `view_every`.
     ///

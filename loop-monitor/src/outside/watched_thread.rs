@@ -124,6 +124,17 @@ impl WatchedThread {
         Ok(())
     }
 
+    /// Opens its books anew: what was known of its sleeps' places is learnt again.
+    pub(super) fn restart(&mut self) -> Result<(), ProcessError> {
+        self.catch_up()?;
+        self.read_run_delay()?;
+        self.opened_ns = monotonic_ns();
+        self.run_delay_at_start_ns = self.run_delay_ns;
+        self.ledger = self.ledger.reopened(self.opened_ns);
+        self.lost = 0;
+        Ok(())
+    }
+
     /// It is no more.
     pub(super) fn end(&mut self) {
         self.ended_ns.get_or_insert_with(monotonic_ns);
