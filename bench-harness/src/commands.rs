@@ -10,6 +10,7 @@ mod gate;
 mod report;
 mod run;
 mod scenarios;
+mod selftest;
 
 /// Does what the command line asks for.
 pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Outcome> {
@@ -20,6 +21,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
+        Command::Selftest(arguments) => selftest::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }
 }

@@ -20,6 +20,8 @@ const WIDTH_ELSEWHERE: usize = 100;
 pub(crate) struct Outcome {
     /// The judgement, where the command judges.
     pub(crate) verdict: Option<Verdict>,
+    /// How to exit, where that isn't the judgement's.
+    pub(crate) status: Option<ExitStatus>,
     /// For people, plain or coloured, ending in a newline.
     pub(crate) text: String,
     /// The same for programs.
@@ -63,7 +65,8 @@ impl Console {
     pub(crate) fn finish(&self, command: &str, result: anyhow::Result<Outcome>) -> ExitStatus {
         let (status, printed) = match result {
             Ok(outcome) => {
-                let status = outcome.verdict.map_or(ExitStatus::Pass, ExitStatus::from);
+                let judged = outcome.verdict.map_or(ExitStatus::Pass, ExitStatus::from);
+                let status = outcome.status.unwrap_or(judged);
                 (status, self.print(command, status, outcome))
             }
             Err(error) => {

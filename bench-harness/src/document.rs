@@ -14,6 +14,7 @@ use crate::exit::ExitStatus;
 mod beside;
 pub(crate) mod comparison;
 pub(crate) mod measurement;
+pub(crate) mod selftest;
 
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
@@ -71,6 +72,8 @@ pub(crate) struct Content {
     pub(crate) runs: Vec<RunDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What `selftest monitor` found.
+    pub(crate) selftest: Option<selftest::SelftestDocument>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

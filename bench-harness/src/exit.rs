@@ -10,7 +10,7 @@ use unstall_results::comparison::Verdict;
 pub(crate) enum ExitStatus {
     /// Passed, or there was nothing to judge and all went well.
     Pass = 0,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or a check that must pass doesn't.
     Regression = 1,
     /// The command line, a file or the set-up is wrong; the message says how to mend it.
     Usage = 2,

@@ -196,6 +196,7 @@ impl Judgement {
             .filter(|entry| entry.comparison.is_none());
         Outcome {
             verdict: self.verdict(),
+            status: None,
             text,
             content: Content {
                 comparisons: comparisons.collect(),

@@ -17,6 +17,7 @@ mod opening;
 mod private_servers;
 mod progress;
 mod record_file;
+mod selftest;
 mod session;
 
 fn main() -> ExitCode {

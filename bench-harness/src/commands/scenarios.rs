@@ -61,6 +61,7 @@ fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
     }
     Outcome {
         verdict: None,
+        status: None,
         text,
         content: Content {
             scenarios,
@@ -76,6 +77,7 @@ fn text(text: String) -> Outcome {
     };
     Outcome {
         verdict: None,
+        status: None,
         text,
         content,
     }

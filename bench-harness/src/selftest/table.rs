@@ -1,0 +1,161 @@
+//! The matrix for people, in Markdown that also reads well in a terminal.
+
+use super::canary::Nature;
+use super::cell::{Cell, Recall, State};
+use super::column::{Column, Program};
+use super::suite::Findings;
+
+/// Tables, what was named, what wasn't run, and what isn't met.
+pub(crate) fn render(findings: &Findings) -> String {
+    let mut text = String::new();
+    let mut programs: Vec<Program> = Vec::new();
+    for cell in &findings.cells {
+        if !programs.contains(&cell.column.program) {
+            programs.push(cell.column.program);
+        }
+    }
+    for program in programs {
+        let cells = findings.cells.iter();
+        let own: Vec<&Cell> = cells
+            .filter(|cell| cell.column.program == program)
+            .collect();
+        text.push_str(&format!("## {}\n\n", program.title()));
+        if !own
+            .iter()
+            .all(|cell| matches!(cell.state, State::NotRun(_)))
+        {
+            text.push_str(&format!("{}\n", matrix(&own)));
+        }
+        text.push_str(&list("Named", named(&own)));
+        text.push_str(&list("Not run, and why", not_run(&own)));
+    }
+    text.push_str(&list("Bars that are not met", findings.complaints()));
+    text
+}
+
+fn matrix(cells: &[&Cell]) -> String {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut canaries = Vec::new();
+    for cell in cells {
+        if !columns.contains(&cell.column) {
+            columns.push(cell.column);
+        }
+        if !canaries.contains(&cell.canary) {
+            canaries.push(cell.canary);
+        }
+    }
+    let title = |column: &Column| format!("{}: {}", column.tier(), column.title());
+    let mut rows = vec![header(columns.iter().map(title))];
+    for canary in canaries {
+        let mut row = vec![canary.name().to_owned()];
+        for column in &columns {
+            let mut own = cells.iter();
+            let cell = own.find(|cell| cell.column == *column && cell.canary == canary);
+            row.push(cell.map_or_else(String::new, |cell| shown(cell)));
+        }
+        rows.push(row);
+    }
+    let of = |column: &Column| {
+        let own = cells.iter().filter(|cell| cell.column == *column);
+        Recall::of(own.copied())
+    };
+    let recalls: Vec<Recall> = columns.iter().map(of).collect();
+    let recall = recalls.iter().map(|recall| match recall.expected {
+        0 => "–".to_owned(),
+        expected => format!("{}/{expected}", recall.found),
+    });
+    rows.push(row_of("**found, of what had to be**", recall));
+    let alarms = recalls.iter().map(|recall| match recall.clean_calls {
+        0 => "–".to_owned(),
+        calls => format!("{} in {calls}", recall.false_alarms),
+    });
+    rows.push(row_of("**false alarms**", alarms));
+    aligned(&rows)
+}
+
+fn header(titles: impl Iterator<Item = String>) -> Vec<String> {
+    row_of("canary", titles)
+}
+
+fn row_of(first: &str, others: impl Iterator<Item = String>) -> Vec<String> {
+    std::iter::once(first.to_owned()).chain(others).collect()
+}
+
+/// What a cell says in a few letters; the reasons stand below the table.
+fn shown(cell: &Cell) -> String {
+    let is_clean = cell.canary.nature() == Nature::Clean;
+    let numbers = match (is_clean, cell.expected) {
+        (true, _) => format!("{} false", cell.false_alarms),
+        (false, 0) => format!("{} seen", cell.found),
+        (false, expected) => format!("{}/{expected}", cell.found.min(expected)),
+    };
+    match &cell.state {
+        State::Met => format!("✓ {numbers}"),
+        State::Missed(_) if cell.calls == 0 => "✗ failed".to_owned(),
+        State::Missed(_) => format!("✗ {numbers}"),
+        State::NotJudged(_) => "–".to_owned(),
+        State::NotRun(_) => "not run".to_owned(),
+    }
+}
+
+fn named(cells: &[&Cell]) -> Vec<String> {
+    let named = cells.iter().filter_map(|cell| {
+        let name = cell.named.as_ref()?;
+        let (canary, title) = (cell.canary.name(), cell.column.title());
+        Some(format!("`{canary}`, {title}: {name}"))
+    });
+    named.collect()
+}
+
+/// Each reason once, with the canaries and columns that it is about.
+fn not_run(cells: &[&Cell]) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for cell in cells {
+        if let State::NotRun(reason) = &cell.state {
+            let reason = format!("{}: {reason}", cell.column.title());
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, canaries)) => canaries.push(cell.canary.name()),
+                None => reasons.push((reason, vec![cell.canary.name()])),
+            }
+        }
+    }
+    let line =
+        |(reason, canaries): (String, Vec<&str>)| format!("{reason} ({})", canaries.join(", "));
+    reasons.into_iter().map(line).collect()
+}
+
+fn list(title: &str, lines: Vec<String>) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|line| format!("- {line}\n"))
+        .collect();
+    format!("{title}:\n\n{}\n", lines.concat())
+}
+
+/// Columns of equal width, by letters.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        text.push('|');
+        for (cell, width) in row.iter().zip(&widths) {
+            text.push_str(&format!(" {cell:<width$} |"));
+        }
+        text.push('\n');
+        if index == 0 {
+            let rules = widths
+                .iter()
+                .map(|width| format!("{}|", "-".repeat(width + 2)));
+            text.push_str(&format!("|{}\n", rules.collect::<String>()));
+        }
+    }
+    text
+}
