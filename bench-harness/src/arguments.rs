@@ -12,6 +12,10 @@ use crate::exit::ExitStatus;
 use crate::selftest::canary::Canary;
 use crate::selftest::host::HostMonitor;
 
+mod prove;
+
+pub(crate) use prove::ProveArguments;
+
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
                           3 invalid measurement, 4 inconclusive.";
@@ -37,6 +41,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
     Ab(AbArguments),
+    /// Send a few requests, and prove per route that the event loop makes no call that can block
+    Prove(ProveArguments),
     /// Judge records and print the comparison for people
     Compare(CompareArguments),
     /// Judge records for a pipeline: policy, JUnit, Markdown, GitHub annotations
@@ -57,6 +63,7 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
+            Self::Prove(_) => "prove",
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",

@@ -196,7 +196,6 @@ impl Judgement {
             .filter(|entry| entry.comparison.is_none());
         Outcome {
             verdict: self.verdict(),
-            status: None,
             text,
             content: Content {
                 comparisons: comparisons.collect(),

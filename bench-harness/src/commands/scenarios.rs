@@ -61,7 +61,6 @@ fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
     }
     Outcome {
         verdict: None,
-        status: None,
         text,
         content: Content {
             scenarios,
@@ -77,7 +76,6 @@ fn text(text: String) -> Outcome {
     };
     Outcome {
         verdict: None,
-        status: None,
         text,
         content,
     }

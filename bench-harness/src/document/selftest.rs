@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::VerdictName;
 use crate::selftest::Findings;
 use crate::selftest::cell::{Cell, Recall, State};
 
@@ -97,6 +98,15 @@ impl SelftestDocument {
         Self {
             all_met: findings.complaints().is_empty(),
             columns,
+        }
+    }
+
+    /// Of everything.
+    pub(crate) fn verdict(&self) -> VerdictName {
+        if self.all_met {
+            VerdictName::Pass
+        } else {
+            VerdictName::Unmet
         }
     }
 }
