@@ -18,6 +18,9 @@ use super::spinners::Spinners;
 
 /// A short sleep: just what has to be found.
 const SHORT_BLOCK: Duration = Duration::from_micros(200);
+/// For a lock: whoever holds it has to see first that somebody waits, which in Python takes a part
+/// of the wait for the interpreter's.
+const LOCK_BLOCK: Duration = Duration::from_millis(2);
 /// A computation, longer than the quota's share of a period.
 const LONG_SPIN: Duration = Duration::from_millis(5);
 /// How long the never-ending poll is left alone.
@@ -180,6 +183,7 @@ fn run_canary(
 fn order(canary: Canary, count: u64) -> Run {
     let (count, block) = match canary {
         Canary::NeverEnding => (1, SHORT_BLOCK),
+        Canary::Lock => (count, LOCK_BLOCK),
         long if long.is_long() => ((count / LONG_DIVISOR).max(1), LONG_SPIN),
         _ => (count, SHORT_BLOCK),
     };
