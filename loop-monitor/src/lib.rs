@@ -36,6 +36,8 @@ mod monitor;
 mod poll_slots;
 mod polls;
 mod pool;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+pub mod process;
 mod prometheus;
 mod readings;
 #[cfg(feature = "axum")]
