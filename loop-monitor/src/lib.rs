@@ -19,6 +19,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+pub mod blocking_rules;
 pub mod cause;
 pub mod certificate;
 mod conservation;
