@@ -31,6 +31,8 @@ mod layer;
 mod meter;
 mod monitor;
 mod polls;
+#[cfg(all(feature = "watch", target_os = "linux"))]
+pub mod process;
 mod prometheus;
 mod readings;
 #[cfg(feature = "axum")]
