@@ -30,10 +30,15 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
+#[cfg(feature = "outside")]
+pub mod outside;
 mod polls;
 #[cfg(all(feature = "watch", target_os = "linux"))]
 pub mod process;
 mod prometheus;
+#[cfg(feature = "outside")]
+#[path = "prove/stops.rs"]
+mod prove_stops;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;

@@ -232,7 +232,7 @@ fn runtime_of(spy: &PythonSpy) -> Result<Range<u64>, String> {
     let binaries = [&info.libpython_binary, &info.python_binary];
     let address = binaries.iter().find_map(|binary| {
         let binary = binary.as_ref()?;
-        binary.get_symbol("_PyRuntime").copied()
+        binary.symbols.get("_PyRuntime").copied()
     });
     let address = address.ok_or("its interpreter's state (_PyRuntime) has no symbol")?;
     let pid = Pid::from_raw(spy.pid);

@@ -23,7 +23,7 @@ use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};
 use crate::cause::Cause;
-use crate::prove::tracing::{self, Stop};
+use crate::prove_stops::{self as stops, Stop};
 use crate::process::ProcessView;
 
 /// How often new loops, new route memory and counts are looked for.
@@ -50,6 +50,7 @@ pub(super) struct Session {
     open: BTreeMap<u64, Open>,
     looked_around: Instant,
     identity: Identity,
+    has_ended: bool,
     sink: EventSink,
     shared: Arc<Shared>,
 }
@@ -89,6 +90,7 @@ impl Session {
             open: BTreeMap::new(),
             looked_around: Instant::now(),
             identity,
+            has_ended: false,
             sink,
             shared,
             view,
@@ -105,22 +107,21 @@ impl Session {
 
     /// Answers stops until the end.
     pub(super) fn run(&mut self) -> TraceEnd {
-        let end = loop {
-            match tracing::wait(self.child) {
+        loop {
+            match stops::wait(self.child) {
                 Ok((tid, stop)) => {
                     if self.shared.is_stopped.load(Ordering::Acquire) {
                         self.let_go(tid, stop);
-                        break TraceEnd::Asked;
+                        return self.end(TraceEnd::Asked);
                     }
                     if let Some(end) = self.answer(tid, stop) {
-                        break end;
+                        return end;
                     }
                 }
-                // Nobody is left: killed in one stroke, or replaced by another program.
-                Err(_) => break TraceEnd::Exited,
+                // Nobody is left: all were killed in one stroke.
+                Err(_) => return self.end(TraceEnd::Exited),
             }
-        };
-        end
+        }
     }
 
     /// Attaches to threads until no new ones appear: those that traced ones start come by
@@ -160,7 +161,7 @@ impl Session {
             Err(source) => return Err(refusal(&self.view, source)),
         }
         self.threads.insert(tid);
-        while let Ok((stopped, stop)) = tracing::wait(self.child) {
+        while let Ok((stopped, stop)) = stops::wait(self.child) {
             // An end is told again by the run that follows, which finds nobody left.
             if self.answer(stopped, stop).is_some() || stopped == thread {
                 break;
@@ -185,8 +186,8 @@ impl Session {
                 self.let_go(tid, stop);
                 return Some(self.end(TraceEnd::OtherProgram));
             }
-            Stop::Signal(signal) => tracing::go_on(tid, signal),
-            Stop::Group => tracing::stay_stopped(tid),
+            Stop::Signal(signal) => stops::go_on(tid, signal),
+            Stop::Group => stops::stay_stopped(tid),
             Stop::Other => self.welcome(tid),
             Stop::Syscall => match self.answer_call(tid) {
                 Ok(true) => {
@@ -194,7 +195,7 @@ impl Session {
                     self.let_go(tid, stop);
                     return Some(end);
                 }
-                Ok(false) => tracing::go_on(tid, 0),
+                Ok(false) => stops::go_on(tid, 0),
                 Err(errno) => Err(errno),
             },
         };
@@ -208,15 +209,15 @@ impl Session {
     fn welcome(&mut self, tid: Pid) -> nix::Result<()> {
         let number = tid.as_raw().unsigned_abs();
         if self.threads.contains(&number) {
-            return tracing::go_on(tid, 0);
+            return stops::go_on(tid, 0);
         }
         // `clone` makes processes, too; they are nobody's loop here.
         let is_thread = self.view.task_ids().is_ok_and(|ids| ids.contains(&number));
         if !is_thread {
-            return tracing::release(tid, 0);
+            return stops::release(tid, 0);
         }
         self.threads.insert(number);
-        tracing::go_on(tid, 0)
+        stops::go_on(tid, 0)
     }
 
     /// Looks at a call at its entry; `true` for the mark that ends the trace.
@@ -355,6 +356,10 @@ impl Session {
 
     /// The last word, while the process can still be read.
     fn end(&mut self, reason: TraceEnd) -> TraceEnd {
+        if self.has_ended {
+            return reason;
+        }
+        self.has_ended = true;
         self.take_counts(false);
         self.settle(true);
         let (calls, findings) = self.shared.ledger().totals();
@@ -379,7 +384,7 @@ impl Session {
         }
         while !traced.is_empty() {
             // Nobody left to wait for: they have ended.
-            let Ok((other, stop)) = tracing::wait(self.child) else {
+            let Ok((other, stop)) = stops::wait(self.child) else {
                 break;
             };
             release(other, stop);
@@ -400,7 +405,7 @@ fn release(tid: Pid, stop: Stop) {
         Stop::Syscall | Stop::Group | Stop::Other | Stop::Exec => 0,
     };
     // ESRCH: killed while it stood still, which lets go of it as well.
-    let _ = tracing::release(tid, signal);
+    let _ = stops::release(tid, signal);
 }
 
 /// The call that a thread enters; `None` when it leaves one.
