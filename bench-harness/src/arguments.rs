@@ -10,6 +10,10 @@ use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
+mod prove;
+
+pub(crate) use prove::ProveArguments;
+
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
                           3 invalid measurement, 4 inconclusive.";
@@ -35,6 +39,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
     Ab(AbArguments),
+    /// Send a few requests, and prove per route that the event loop makes no call that can block
+    Prove(ProveArguments),
     /// Judge records and print the comparison for people
     Compare(CompareArguments),
     /// Judge records for a pipeline: policy, JUnit, Markdown, GitHub annotations
@@ -53,6 +59,7 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
+            Self::Prove(_) => "prove",
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",

@@ -7,6 +7,7 @@ mod ab;
 mod compare;
 mod demo;
 mod gate;
+mod prove;
 mod report;
 mod run;
 mod scenarios;
@@ -17,6 +18,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Demo(arguments) => demo::execute(&arguments, console),
         Command::Run(arguments) => run::execute(&arguments, console),
         Command::Ab(arguments) => ab::execute(arguments, console),
+        Command::Prove(arguments) => prove::execute(&arguments, console),
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),

@@ -7,6 +7,7 @@
 //! leaves as a [`unstall_results::record::Block`]. Nothing here judges.
 
 pub mod block;
+pub mod certificate_client;
 pub mod command_line;
 pub mod control;
 pub mod engine;
@@ -15,4 +16,6 @@ pub mod monitor_client;
 pub mod monitor_difference;
 pub mod process_group;
 pub mod process_sample;
+pub mod proof;
+pub mod route_template;
 pub mod stream;

@@ -16,8 +16,12 @@ mod judgement;
 mod opening;
 mod private_servers;
 mod progress;
+mod proof_text;
+mod prover;
 mod record_file;
+mod served;
 mod session;
+mod version;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {

@@ -201,6 +201,12 @@ impl ServiceProcess {
         &self.target
     }
 
+    /// The number of the process that the command started; those it started itself are in its
+    /// process group, which has the same number.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Process number and start time: differs between any two starts.
     pub fn start_id(&self) -> &str {
         &self.start_id
