@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::tracer_ledger::Ledger;
@@ -274,4 +275,14 @@ fn trace(
     let end = session.run();
     *shared.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     shared.has_ended.notify_all();
+}
+
+/// `CLOCK_MONOTONIC`, which all events carry.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    // Linux has this clock always.
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
+    })
 }

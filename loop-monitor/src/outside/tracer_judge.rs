@@ -77,10 +77,6 @@ impl Judge {
         }
     }
 
-    /// The reader of Python's stacks, for a process that is one.
-    pub(super) fn python(&mut self) -> Option<&mut PythonStacks> {
-        self.python.as_mut()
-    }
 
     /// Looks at one call.
     pub(super) fn look(&mut self, entry: &Entry) -> Seen {

@@ -12,8 +12,9 @@ use crate::wire::Schema;
 
 /// Where all calls are counted when no middleware in proof mode tells the requests.
 pub const WHOLE_LOOP: &str = "(the whole loop)";
-/// Where calls are counted that no request's step made: the server's own.
-pub const OUTSIDE_REQUESTS: &str = "(outside of requests)";
+/// Where calls are counted that no request's step made: the server's own. The star marks a bucket
+/// that is no route.
+pub const OUTSIDE_REQUESTS: &str = "* (outside of requests)";
 
 /// What was seen on one route.
 #[derive(Debug, Default)]

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getpid};
 use syscalls::Sysno;
 
 use super::tracer::{
     EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError, TraceEvent, TraceOptions,
-    TracedThreads,
+    TracedThreads, monotonic_ns,
 };
 use super::tracer_judge::{Entry, Judge, Seen};
 use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
@@ -441,12 +440,4 @@ fn entry_of(_tid: Pid) -> nix::Result<Option<Entry>> {
 /// Linux hands out no number above 2²².
 fn process_id(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
-}
-
-fn monotonic_ns() -> u64 {
-    // Linux has this clock always.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
-        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
-    })
 }
