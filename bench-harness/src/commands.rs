@@ -8,6 +8,7 @@ mod compare;
 mod demo;
 mod gate;
 mod prove;
+mod prove_process;
 mod report;
 mod run;
 mod scenarios;

@@ -130,7 +130,7 @@ pub(crate) fn print_document(document: &Document) -> anyhow::Result<()> {
 
 /// Writes to stdout. A reader that has gone (`unstall … | head`) is not an error: it has
 /// read what it wanted, and the exit code still tells the verdict.
-fn to_stdout(text: &str) -> anyhow::Result<()> {
+pub(crate) fn to_stdout(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())

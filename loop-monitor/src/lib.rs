@@ -20,6 +20,8 @@
 //! ```
 
 mod calls;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+pub mod blocking_rules;
 pub mod cause;
 mod cells;
 pub mod certificate;
@@ -34,11 +36,16 @@ mod layer;
 mod meter;
 mod monitor;
 mod poll_slots;
+#[cfg(feature = "outside")]
+pub mod outside;
 mod polls;
 mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
+#[cfg(feature = "outside")]
+#[path = "prove/stops.rs"]
+mod prove_stops;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;

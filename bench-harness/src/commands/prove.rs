@@ -19,7 +19,12 @@ use crate::version::Version;
 use crate::{inputs, interrupt, opening, proof_text, prover};
 
 pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let version = Version::parse(&arguments.target, "--target takes")?;
+    if let Some(pid) = arguments.pid {
+        return super::prove_process::execute(pid, arguments, console);
+    }
+    let target = arguments.target.as_deref();
+    let target = target.context("nothing to prove: name it by --target or --pid")?;
+    let version = Version::parse(target, "--target takes")?;
     let inputs = inputs::gather(arguments.variables.clone());
     let plans = opening::plans(&arguments.scenarios, &inputs)?;
     let stop = interrupt::listen()?;
@@ -102,7 +107,7 @@ fn outcome(arguments: &ProveArguments, console: &Console, caught: &Caught) -> Ou
     }
 }
 
-fn write(path: &Path, certificate: &Certificate) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, certificate: &Certificate) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(certificate)
         .context("the certificate could not be written as JSON; this is a fault of unstall")?;
     text.push('\n');
