@@ -35,9 +35,9 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
-mod poll_slots;
 #[cfg(feature = "outside")]
 pub mod outside;
+mod poll_slots;
 mod polls;
 mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
