@@ -10,6 +10,7 @@ pub(crate) mod canary;
 pub(crate) mod cell;
 mod child;
 pub(crate) mod column;
+mod eye;
 pub(crate) mod host;
 mod judge;
 mod lock_holder;

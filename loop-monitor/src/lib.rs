@@ -19,9 +19,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod calls;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod blocking_rules;
+mod calls;
 pub mod cause;
 mod cells;
 pub mod certificate;

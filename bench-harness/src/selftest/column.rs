@@ -2,6 +2,7 @@
 
 use super::canary::Canary;
 use super::host::HostMonitor;
+use super::judge::Bar;
 
 /// An event loop of Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub(crate) enum Observer {
     Counters(HostMonitor),
     /// The middleware's counters.
     Middleware,
+    /// Another process, which is this one.
+    Outside,
+    /// The kernel, which shows another process every call (ptrace).
+    Tracer,
 }
 
 /// One way to observe one program.
@@ -61,11 +66,16 @@ pub(crate) struct Column {
 }
 
 /// All of them.
-pub(crate) const ALL: [Column; 4] = [
+pub(crate) const ALL: [Column; 9] = [
     column(Program::Rust, Observer::Counters(HostMonitor::Counters)),
     column(Program::Rust, Observer::Counters(HostMonitor::FullSplit)),
+    column(Program::Rust, Observer::Outside),
     column(Program::Python(Loop::Asyncio), Observer::Middleware),
+    column(Program::Python(Loop::Asyncio), Observer::Outside),
+    column(Program::Python(Loop::Asyncio), Observer::Tracer),
     column(Program::Python(Loop::Uvloop), Observer::Middleware),
+    column(Program::Python(Loop::Uvloop), Observer::Outside),
+    column(Program::Python(Loop::Uvloop), Observer::Tracer),
 ];
 
 const fn column(program: Program, observer: Observer) -> Column {
@@ -77,6 +87,8 @@ impl Column {
     pub(crate) fn tier(self) -> u8 {
         match self.observer {
             Observer::Counters(_) | Observer::Middleware => 1,
+            Observer::Outside => 2,
+            Observer::Tracer => 3,
         }
     }
 
@@ -86,6 +98,17 @@ impl Column {
             Observer::Counters(HostMonitor::Counters) => "counters",
             Observer::Counters(HostMonitor::FullSplit) => "full split",
             Observer::Middleware => "middleware",
+            Observer::Outside => "watch from outside",
+            Observer::Tracer => "proof by ptrace",
+        }
+    }
+
+    /// What it must say.
+    pub(super) fn bar(self) -> Bar {
+        match self.observer {
+            Observer::Counters(_) | Observer::Middleware => Bar::EverySleep,
+            Observer::Outside => Bar::NamesLongSleeps,
+            Observer::Tracer => Bar::EveryCall,
         }
     }
 

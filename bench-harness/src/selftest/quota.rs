@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A fifth of a core, in periods of 20 ms, so that a computation of 5 ms meets the limit.
-const QUOTA_US: u32 = 4_000;
+/// A tenth of a core, in periods of 20 ms, so that a computation of 5 ms meets the limit.
+const QUOTA_US: u32 = 2_000;
 const PERIOD_US: u32 = 20_000;
 
 /// A group with a quota. The process is moved back and the group removed with this value.

@@ -4,13 +4,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use unstall_loop_monitor::wire::Snapshot;
-
 use super::canary::{Canary, Nature, Surroundings};
 use super::cell::{Cell, State};
-use super::child::{CanaryProgram, ChildError};
+use super::child::CanaryProgram;
 use super::column::{self, Column, Observer, Program};
-use super::judge::{Bar, Observation, judge};
+use super::eye::{Eye, EyeError};
+use super::judge::{Bar, judge};
 use super::protocol::Run;
 use super::python::PythonCanaries;
 use super::quota::Quota;
@@ -23,6 +22,10 @@ const SHORT_BLOCK: Duration = Duration::from_micros(200);
 const LOCK_BLOCK: Duration = Duration::from_millis(2);
 /// A computation, longer than the quota's share of a period.
 const LONG_SPIN: Duration = Duration::from_millis(5);
+/// A sleep that can be looked at while it lasts, on a busy machine too.
+const LOOKED_AT_BLOCK: Duration = Duration::from_millis(20);
+/// Of those, at least so many.
+const LOOKS_MIN: u64 = 5;
 /// How long the never-ending poll is left alone.
 const UNFINISHED_FOR: Duration = Duration::from_millis(300);
 /// Of those that take long there are fewer, by this.
@@ -101,11 +104,12 @@ fn run_column(
         Ok(program) => program,
         Err(error) => return all(&State::Missed(error.to_string())),
     };
-    if let Some(reason) = unavailable(column, &mut program) {
-        return all(&State::NotRun(reason));
-    }
+    let mut eye = match Eye::open(column, &mut program) {
+        Ok(eye) => eye,
+        Err(reason) => return all(&State::NotRun(reason)),
+    };
     let cells = canaries.iter().map(|canary| {
-        run_canary(column, *canary, count, &mut program).unwrap_or_else(|error| {
+        run_canary(column, *canary, count, &mut program, &mut eye).unwrap_or_else(|error| {
             Cell::without_run(column, *canary, State::Missed(error.to_string()))
         })
     });
@@ -131,27 +135,13 @@ fn command(column: Column, python: &Result<PythonCanaries, String>) -> Result<Co
     }
 }
 
-/// Why this column can't be had here.
-fn unavailable(column: Column, program: &mut CanaryProgram) -> Option<String> {
-    match column.observer {
-        Observer::Counters(_) | Observer::Middleware => {
-            let snapshot = program.snapshot().ok()?; // a program that is lost is told by its run
-            (!snapshot.mode.measures_blocked()).then(|| {
-                format!(
-                    "the monitor is in mode {:?} and measures no blocked time",
-                    snapshot.mode
-                )
-            })
-        }
-    }
-}
-
 fn run_canary(
     column: Column,
     canary: Canary,
     count: u64,
     program: &mut CanaryProgram,
-) -> Result<Cell, ChildError> {
+    eye: &mut Eye,
+) -> Result<Cell, EyeError> {
     let mut quota = None;
     let mut spinners = None;
     match canary.surroundings() {
@@ -162,16 +152,21 @@ fn run_canary(
             Err(reason) => return Ok(Cell::without_run(column, canary, State::NotRun(reason))),
         },
     }
-    let run = order(canary, count);
-    program.begin(run)?;
+    eye.begin(program, canary)?;
+    program.begin(order(column, canary, count))?;
+    let mut told = None;
     if canary == Canary::NeverEnding {
         thread::sleep(UNFINISHED_FOR);
+        told = eye.reports_unfinished(program, column)?;
         program.release()?;
     }
     let finished = program.finish(RUN_MAX)?;
     drop(spinners);
-    let observed = counted(&program.snapshot()?, canary);
-    let mut cell = judge(column, canary, Bar::EverySleep, &finished, &observed);
+    let observed = eye.end(program, canary)?;
+    let mut cell = judge(column, canary, column.bar(), &finished, &observed);
+    if told == Some(false) {
+        cell.state = State::Missed("not told before it had ended".to_owned());
+    }
     if let Some(quota) = &quota
         && !matches!(quota.times_throttled(), Ok(1..))
     {
@@ -180,25 +175,23 @@ fn run_canary(
     Ok(cell)
 }
 
-fn order(canary: Canary, count: u64) -> Run {
+/// As many as asked for where each call counts; few and long where each must be looked at.
+fn order(column: Column, canary: Canary, count: u64) -> Run {
+    let few = (count / LONG_DIVISOR).max(1);
+    let is_looked_at = column.bar() == Bar::NamesLongSleeps;
     let (count, block) = match canary {
         Canary::NeverEnding => (1, SHORT_BLOCK),
+        long if long.is_long() => (few, LONG_SPIN),
+        other if is_looked_at && !matches!(other.nature(), Nature::MaySleep(_)) => {
+            (few.max(LOOKS_MIN), LOOKED_AT_BLOCK)
+        }
         Canary::Lock => (count, LOCK_BLOCK),
-        long if long.is_long() => ((count / LONG_DIVISOR).max(1), LONG_SPIN),
         _ => (count, SHORT_BLOCK),
     };
     Run {
         canary,
         count,
         block_us: u64::try_from(block.as_micros()).unwrap_or(u64::MAX),
-        count_sleeps: canary.nature() != Nature::Clean,
-    }
-}
-
-fn counted(snapshot: &Snapshot, canary: Canary) -> Observation {
-    let endpoint = snapshot.endpoints.get(&canary.endpoint());
-    Observation {
-        blocking: endpoint.map_or(0, |endpoint| endpoint.blocked.events_over_200us),
-        named: Vec::new(),
+        count_sleeps: column.bar() == Bar::EverySleep && canary.nature() != Nature::Clean,
     }
 }

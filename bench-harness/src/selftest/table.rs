@@ -86,7 +86,7 @@ fn shown(cell: &Cell) -> String {
     let is_clean = cell.canary.nature() == Nature::Clean;
     let numbers = match (is_clean, cell.expected) {
         (true, _) => format!("{} false", cell.false_alarms),
-        (false, 0) => format!("{} seen", cell.found),
+        (false, 0) => format!("named {}", cell.found),
         (false, expected) => format!("{}/{expected}", cell.found.min(expected)),
     };
     match &cell.state {

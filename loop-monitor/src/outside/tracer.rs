@@ -209,7 +209,10 @@ impl Tracer {
             .name("unstall-tracer".to_owned())
             .spawn(move || trace(pid, &options, sink, &tracing, &send))
             .map_err(TraceError::Thread)?;
-        #[expect(clippy::disallowed_methods, reason = "attaching is no work for an event loop")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "attaching is no work for an event loop"
+        )]
         let answer = attached.recv();
         // Without an answer the thread has died, which only a panic can do.
         let identity = answer.unwrap_or(Err(TraceError::Unsupported))?;
@@ -232,7 +235,11 @@ impl Tracer {
     #[must_use]
     pub fn wait_for_end(&self, timeout: Duration) -> Option<TraceEnd> {
         let deadline = Instant::now() + timeout;
-        let mut end = self.shared.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = self
+            .shared
+            .end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         while end.is_none() {
             let left = deadline.checked_duration_since(Instant::now())?;
             let waited = self.shared.has_ended.wait_timeout(end, left);

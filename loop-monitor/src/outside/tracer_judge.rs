@@ -77,7 +77,6 @@ impl Judge {
         }
     }
 
-
     /// Looks at one call.
     pub(super) fn look(&mut self, entry: &Entry) -> Seen {
         let call = blocking_rules::Call {
@@ -227,7 +226,9 @@ impl Judge {
     fn is_below_uvloop(&self, entry: &Entry) -> bool {
         let code = CodeMap::read(&self.view);
         code.ranges.iter().any(|range| is_uvloop(&range.path))
-            && code.callers(&self.view, entry.sp, FAR_STACK_BYTES).any(is_uvloop)
+            && code
+                .callers(&self.view, entry.sp, FAR_STACK_BYTES)
+                .any(is_uvloop)
     }
 }
 

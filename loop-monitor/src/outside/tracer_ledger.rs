@@ -133,7 +133,9 @@ impl Route {
             count: *count,
         });
         proof.findings = findings.collect();
-        proof.findings.sort_by_key(|finding| std::cmp::Reverse(finding.count));
+        proof
+            .findings
+            .sort_by_key(|finding| std::cmp::Reverse(finding.count));
         let exemptions = self.exemptions.iter().map(|(reason, count)| Exemption {
             reason: reason.clone(),
             count: *count,
@@ -179,7 +181,10 @@ mod tests {
         assert_eq!(certificate.verdict("GET /old"), RouteVerdict::Unproven);
         assert_eq!(certificate.verdict("GET /new"), RouteVerdict::Blocking);
         let proof = &certificate.routes["GET /new"];
-        assert_eq!((proof.requests, proof.polls, proof.findings[0].count), (2, 3, 2));
+        assert_eq!(
+            (proof.requests, proof.polls, proof.findings[0].count),
+            (2, 3, 2)
+        );
         let endpoint = proof.findings[0].cause.endpoint.as_deref();
         assert_eq!(endpoint, Some("GET /new"));
         assert_eq!(ledger.totals(), (1, 2));

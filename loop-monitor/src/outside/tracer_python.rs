@@ -77,7 +77,9 @@ impl PythonStacks {
     pub(super) fn looping_threads(&mut self) -> Vec<(u64, Option<u64>)> {
         for _ in 0..READS_MAX {
             if let Ok(traces) = self.spy.get_stack_traces() {
-                let looping = traces.iter().filter(|it| PythonStack::of(&it.frames).runs_loop());
+                let looping = traces
+                    .iter()
+                    .filter(|it| PythonStack::of(&it.frames).runs_loop());
                 return looping.map(|it| (it.thread_id, it.os_thread_id)).collect();
             }
         }
@@ -124,9 +126,16 @@ impl PythonStack {
 
     /// An event loop runs on this thread, in a step or between two.
     pub(super) fn runs_loop(&self) -> bool {
-        let loops = ["run_forever", "_run_once", "unrolled_run", "run_until_complete"];
+        let loops = [
+            "run_forever",
+            "_run_once",
+            "unrolled_run",
+            "run_until_complete",
+        ];
         let is_loop = |frame: &Frame| loops.contains(&bare_name(frame));
-        self.frames.iter().any(|frame| is_loop(frame) && !frame.is_own || is_asyncio_runner(frame))
+        self.frames
+            .iter()
+            .any(|frame| is_loop(frame) && !frame.is_own || is_asyncio_runner(frame))
     }
 
     /// The loop itself asks for events.
@@ -152,7 +161,12 @@ impl PythonStack {
             return Some("waits until a thread that it started runs (threading.Thread.start)");
         }
         let pool = ["submit", "_adjust_thread_count"];
-        let future = ["add_done_callback", "set_result", "_invoke_callbacks", "cancel"];
+        let future = [
+            "add_done_callback",
+            "set_result",
+            "_invoke_callbacks",
+            "cancel",
+        ];
         if any("concurrent/futures/thread.py", &pool) || any("concurrent/futures/_base.py", &future)
         {
             return Some("hands work to a pool of threads (concurrent.futures)");
@@ -236,7 +250,8 @@ fn runtime_of(spy: &PythonSpy) -> Result<Range<u64>, String> {
     });
     let address = address.ok_or("its interpreter's state (_PyRuntime) has no symbol")?;
     let pid = Pid::from_raw(spy.pid);
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| error.to_string())?;
+    let maps =
+        fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| error.to_string())?;
     let paths = maps.lines().filter_map(|line| {
         let path = line.get(line.find('/')?..)?;
         let name = path.rsplit('/').next()?;
@@ -306,7 +321,10 @@ mod tests {
             ("LIB/threading.py", "Condition.wait"),
             ("LIB/threading.py", "Event.wait"),
             ("LIB/threading.py", "Thread.start"),
-            ("LIB/concurrent/futures/thread.py", "ThreadPoolExecutor._adjust_thread_count"),
+            (
+                "LIB/concurrent/futures/thread.py",
+                "ThreadPoolExecutor._adjust_thread_count",
+            ),
         ];
         assert!(stack(&start).hand_over().is_some());
         let result = [
@@ -315,7 +333,10 @@ mod tests {
             ("/app/main.py", "handler"),
         ];
         assert_eq!(stack(&result).hand_over(), None);
-        let join = [("LIB/threading.py", "Thread.join"), ("/app/main.py", "handler")];
+        let join = [
+            ("LIB/threading.py", "Thread.join"),
+            ("/app/main.py", "handler"),
+        ];
         assert_eq!(stack(&join).hand_over(), None);
     }
 
@@ -336,7 +357,13 @@ mod tests {
 
     #[test]
     fn own_code_is_told_from_installed_code() {
-        for own in ["/app/main.py", "main.py", "<string>", "<stdin>", "/srv/lib/x.py"] {
+        for own in [
+            "/app/main.py",
+            "main.py",
+            "<string>",
+            "<stdin>",
+            "/srv/lib/x.py",
+        ] {
             assert!(is_own(own), "{own}");
         }
         for other in [

@@ -22,8 +22,8 @@ use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};
 use crate::cause::Cause;
-use crate::prove_stops::{self as stops, Stop};
 use crate::process::ProcessView;
+use crate::prove_stops::{self as stops, Stop};
 
 /// How often new loops, new route memory and counts are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
@@ -229,7 +229,10 @@ impl Session {
         if is_mark {
             return Ok(true);
         }
-        let request = self.routes.as_mut().and_then(|routes| routes.current(entry.tid));
+        let request = self
+            .routes
+            .as_mut()
+            .and_then(|routes| routes.current(entry.tid));
         let seen = self.judge.look(&entry);
         if seen == Seen::OwnWait {
             self.shared.ledger().count_turn();
