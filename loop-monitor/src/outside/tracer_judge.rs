@@ -77,6 +77,10 @@ impl Judge {
         }
     }
 
+    /// Gives back what reads Python's stacks, for the next trace.
+    pub(super) fn take_python(&mut self) -> Option<PythonStacks> {
+        self.python.take()
+    }
 
     /// Looks at one call.
     pub(super) fn look(&mut self, entry: &Entry) -> Seen {
@@ -102,12 +106,12 @@ impl Judge {
         if name.is_some_and(is_write) && self.is_log(first) {
             return Seen::Log;
         }
-        let is_epoll = name.is_some_and(is_epoll_wait);
-        if is_epoll && self.own_waits.contains(&(entry.tid, first)) {
+        let waits = EventWait::of(name);
+        if waits == EventWait::Epoll && self.own_waits.contains(&(entry.tid, first)) {
             return Seen::OwnWait;
         }
         let stack = match &mut self.python {
-            None => return self.look_at_machine_code(entry, is_epoll, class),
+            None => return self.look_at_machine_code(entry, waits, class),
             Some(python) => {
                 if class == CauseClass::Lock && python.is_interpreter_lock(first) {
                     return Seen::Harmless;
@@ -118,7 +122,7 @@ impl Judge {
         match stack {
             // A thread that never ran Python holds no loop of Python's.
             Ok(None) => Seen::Harmless,
-            Ok(Some(stack)) => self.look_at_python(entry, is_epoll, class, stack),
+            Ok(Some(stack)) => self.look_at_python(entry, waits, class, stack),
             Err(_) => {
                 // Counted and told at the end; better one too many than one unseen.
                 self.unread_stacks += 1;
@@ -130,23 +134,27 @@ impl Judge {
     fn look_at_python(
         &mut self,
         entry: &Entry,
-        is_epoll: bool,
+        waits: EventWait,
         class: CauseClass,
         stack: PythonStack,
     ) -> Seen {
-        if is_epoll && (stack.is_own_wait() || self.is_called_by_uvloop(entry)) {
+        if waits == EventWait::Epoll && (stack.is_own_wait() || self.is_called_by_uvloop(entry)) {
             self.own_waits.insert((entry.tid, entry.arguments[0]));
             return Seen::OwnWait;
         }
         if !stack.is_in_step() && !self.is_below_uvloop(entry) {
             return Seen::Harmless;
         }
-        if class == CauseClass::Lock
-            && let Some(reason) = stack.hand_over()
-        {
+        if let Some(reason) = stack.hand_over(class) {
             return Seen::Exempt(reason);
         }
+        if waits == EventWait::Ring && self.is_called_by_uvloop(entry) {
+            return Seen::Exempt("libuv tells the kernel what it waits for, in one go (io_uring)");
+        }
         let (stack, is_import) = stack.without_import();
+        if let Some(reason) = stack.test_client() {
+            return Seen::Exempt(reason);
+        }
         let mut cause = if is_import {
             imported()
         } else {
@@ -156,8 +164,11 @@ impl Judge {
         Seen::Finding(cause)
     }
 
-    fn look_at_machine_code(&mut self, entry: &Entry, is_epoll: bool, class: CauseClass) -> Seen {
-        if is_epoll {
+    fn look_at_machine_code(&mut self, entry: &Entry, waits: EventWait, class: CauseClass) -> Seen {
+        if waits == EventWait::Ring {
+            return Seen::OwnWait;
+        }
+        if waits == EventWait::Epoll {
             let descriptor = entry.arguments[0];
             let lowest = self.lowest_epoll.entry(entry.tid).or_insert(descriptor);
             *lowest = descriptor.min(*lowest);
@@ -227,7 +238,9 @@ impl Judge {
     fn is_below_uvloop(&self, entry: &Entry) -> bool {
         let code = CodeMap::read(&self.view);
         code.ranges.iter().any(|range| is_uvloop(&range.path))
-            && code.callers(&self.view, entry.sp, FAR_STACK_BYTES).any(is_uvloop)
+            && code
+                .callers(&self.view, entry.sp, FAR_STACK_BYTES)
+                .any(is_uvloop)
     }
 }
 
@@ -248,11 +261,22 @@ fn is_uvloop(path: &str) -> bool {
     path.contains("/uvloop/")
 }
 
-fn is_epoll_wait(name: Sysno) -> bool {
-    matches!(
-        name,
-        Sysno::epoll_wait | Sysno::epoll_pwait | Sysno::epoll_pwait2
-    )
+/// Calls by which event loops wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventWait {
+    No,
+    Epoll,
+    Ring,
+}
+
+impl EventWait {
+    fn of(name: Option<Sysno>) -> Self {
+        match name {
+            Some(Sysno::epoll_wait | Sysno::epoll_pwait | Sysno::epoll_pwait2) => Self::Epoll,
+            Some(Sysno::io_uring_enter) => Self::Ring,
+            _ => Self::No,
+        }
+    }
 }
 
 fn is_write(name: Sysno) -> bool {

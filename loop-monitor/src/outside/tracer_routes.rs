@@ -59,7 +59,11 @@ impl RouteMemory {
         let [magic, 1, slots, requests, endpoints, ..] = header else {
             return None;
         };
-        if magic != MAGIC || [slots, requests, endpoints].iter().any(|len| *len > COUNT_MAX) {
+        if magic != MAGIC
+            || [slots, requests, endpoints]
+                .iter()
+                .any(|len| *len > COUNT_MAX)
+        {
             return None;
         }
         let words = |count: usize| 8 * count as u64;
@@ -114,10 +118,9 @@ impl RouteMemory {
         let index = serial % self.requests.len.max(1);
         let address = self.requests.address + index * 8 * REQUEST_WORDS as u64;
         match read_words::<REQUEST_WORDS>(&self.view, address) {
-            Some([written, endpoint]) if written == serial && endpoint > 0 => {
-                self.endpoint(endpoint - 1)
-                    .map_or(Settled::Never, |endpoint| Settled::As(endpoint.name))
-            }
+            Some([written, endpoint]) if written == serial && endpoint > 0 => self
+                .endpoint(endpoint - 1)
+                .map_or(Settled::Never, |endpoint| Settled::As(endpoint.name)),
             // A later request has taken its place.
             Some([written, _]) if written > serial => Settled::Never,
             Some(_) => Settled::NotYet,
@@ -127,7 +130,9 @@ impl RouteMemory {
 
     /// All endpoints and what was counted so far.
     pub(super) fn endpoints(&self) -> Vec<EndpointCounts> {
-        (0..self.endpoints.len).map_while(|index| self.endpoint(index)).collect()
+        (0..self.endpoints.len)
+            .map_while(|index| self.endpoint(index))
+            .collect()
     }
 
     fn endpoint(&self, index: u64) -> Option<EndpointCounts> {

@@ -129,7 +129,9 @@ pub(super) fn is_child(view: &ProcessView, of: Pid) -> Result<bool, ProcessError
 /// Why the kernel refused, and what to do.
 pub(super) fn refusal(view: &ProcessView, source: Errno) -> TraceError {
     let status = view.read_text("status").unwrap_or_default();
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
     let tracer = tracer.map(str::trim).filter(|tracer| *tracer != "0");
     #[expect(clippy::disallowed_methods, reason = "a setting in memory")]
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();

@@ -65,8 +65,7 @@ pub(crate) fn wait(leader: Option<Pid>) -> nix::Result<(Pid, Stop)> {
 
 /// Waits and takes nothing away: who has ended, if the next thing to tell is an end.
 fn peek() -> nix::Result<Option<Pid>> {
-    let flags =
-        libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
     // SAFETY: a siginfo_t of zeros is one, and the kernel writes one to where it lives.
     let (answer, info) = unsafe {
         let mut info: libc::siginfo_t = mem::zeroed();
