@@ -7,7 +7,7 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::meter;
+use crate::cells::Part;
 use crate::monitor::Monitor;
 use crate::polls::{Charged, MonitoredBody, MonitoredFuture};
 
@@ -91,17 +91,11 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let route = self.route_of.route_of(&request);
         let registry = self.monitor.inner.meter.endpoints();
-        let mut charged = Charged {
-            endpoint: registry.resolve(request.method(), route.as_deref()),
-            monitor: self.monitor.clone(),
-            hold_ns: 0,
-        };
-        // Within a poll that is measured already, this is the same request seen by a second layer.
-        if !meter::in_poll() {
-            charged.endpoint.count_request(meter::this_thread());
-        }
+        let endpoint = registry.resolve(request.method(), route.as_deref());
+        let mut charged = Charged::new(self.monitor.clone(), endpoint);
+        charged.count_begun();
         // A service may work, or block, before it returns its future.
-        let future = charged.measure(|| self.inner.call(request));
+        let future = charged.measure(Part::Handler, || self.inner.call(request));
         MonitoredFuture::new(future, charged)
     }
 }

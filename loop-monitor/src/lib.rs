@@ -21,18 +21,25 @@
 
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod blocking_rules;
+mod calls;
 pub mod cause;
+mod cells;
 pub mod certificate;
+mod charge;
 mod conservation;
 mod endpoints;
+mod exposition;
+mod histogram;
 mod kernel_canary;
 mod lag;
 mod layer;
 mod meter;
 mod monitor;
-#[cfg(feature = "outside")]
+#[cfg(all(feature = "outside", target_os = "linux"))]
 pub mod outside;
+mod poll_slots;
 mod polls;
+mod pool;
 #[cfg(all(feature = "watch", target_os = "linux"))]
 pub mod process;
 mod prometheus;
@@ -44,13 +51,16 @@ mod readings;
 mod router;
 mod runtime_totals;
 mod snapshot;
+mod tasks;
+mod thread_state;
 mod warning;
 pub mod watched;
 pub mod wire;
 
-pub use endpoints::{OTHER_ENDPOINT, UNMATCHED_ENDPOINT};
+pub use calls::{CallLayer, CallService};
+pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};
 pub use monitor::{Monitor, MonitorBuilder, PathError};
-pub use polls::{MonitoredBody, MonitoredFuture};
+pub use polls::{MonitoredBody, MonitoredCall, MonitoredFuture, MonitoredTask};
 pub use wire::{Mode, Snapshot};

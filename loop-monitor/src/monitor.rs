@@ -6,10 +6,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
-use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
+use crate::cells::{EndpointCells, Part};
+use crate::endpoints::EndpointRegistry;
+use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::pool::PoolCells;
 use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
@@ -41,6 +44,7 @@ pub(crate) struct MonitorState {
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
+    pub(crate) pool: PoolCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -75,6 +79,7 @@ pub struct MonitorBuilder {
     mode: Mode,
     warn_over: Duration,
     endpoints_max: usize,
+    pool_threads_max: Option<usize>,
     access: Access,
 }
 
@@ -87,6 +92,7 @@ impl Monitor {
             mode: Mode::Counters,
             warn_over: WARN_OVER,
             endpoints_max: ENDPOINTS_MAX,
+            pool_threads_max: None,
             access: Access {
                 snapshot_path: SNAPSHOT_PATH.to_owned(),
                 metrics_path: METRICS_PATH.to_owned(),
@@ -109,6 +115,9 @@ impl Monitor {
                 "a loop monitor was installed into a second runtime, whose workers it takes for \
                  the first one's: build a monitor for each",
             );
+        }
+        if let Some(threads_max) = self.inner.pool.threads_max() {
+            builder.max_blocking_threads(threads_max);
         }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
@@ -194,10 +203,20 @@ impl MonitorBuilder {
         self
     }
 
-    /// Endpoints told apart; requests to further ones share a bucket.
+    /// Endpoints told apart, and names of tasks, and names of jobs for the pool; requests, tasks
+    /// and jobs of further ones share a bucket of their kind.
     #[must_use]
     pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
         self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Threads that the blocking pool may have, 1 at least: [`Monitor::install`] tells the
+    /// runtime's builder (`max_blocking_threads`), so that both know the same number. Without it,
+    /// the builder is left alone and the monitor takes Tokio's default of 512 for granted.
+    #[must_use]
+    pub fn pool_threads_max(mut self, threads_max: usize) -> Self {
+        self.pool_threads_max = Some(threads_max.max(1));
         self
     }
 
@@ -244,6 +263,7 @@ impl MonitorBuilder {
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
+                pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
@@ -283,17 +303,22 @@ impl MonitorState {
     }
 
     /// Runs `poll` as one poll of `endpoint`, and adds its hold to that of its request.
+    ///
+    /// Every stretch of monitored work passes through here and nowhere else: polls of handlers,
+    /// bodies, calls and tasks, and the dropping of them.
     pub(crate) fn measure<T>(
         &self,
         endpoint: &EndpointCells,
+        part: Part,
         request_hold_ns: &mut u64,
         poll: impl FnOnce() -> T,
     ) -> T {
         let _measured = MeasuredPoll {
             state: self,
             endpoint,
+            part,
             request_hold_ns,
-            start: self.meter.begin_poll(),
+            start: self.meter.begin_poll(endpoint),
         };
         poll()
     }
@@ -316,6 +341,7 @@ impl MonitorState {
 struct MeasuredPoll<'a> {
     state: &'a MonitorState,
     endpoint: &'a EndpointCells,
+    part: Part,
     request_hold_ns: &'a mut u64,
     start: Option<PollStart>,
 }
@@ -324,7 +350,7 @@ impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
-            let cost = meter.end_poll(start, self.endpoint, self.request_hold_ns);
+            let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost);
             }
