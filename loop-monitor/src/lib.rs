@@ -35,15 +35,15 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
-#[cfg(all(feature = "outside", target_os = "linux"))]
+#[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
 pub mod outside;
 mod poll_slots;
 mod polls;
 mod pool;
-#[cfg(all(feature = "watch", target_os = "linux"))]
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
-#[cfg(feature = "outside")]
+#[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
 #[path = "prove/stops.rs"]
 mod prove_stops;
 mod readings;

@@ -10,8 +10,12 @@ pub mod calls;
 pub mod descriptors;
 pub mod namer;
 pub mod peers;
+pub mod running;
 pub mod sockets;
+pub mod stack;
+pub mod symbols;
 pub mod task;
+mod unwind_tables;
 
 use std::fs;
 use std::io::{self, IoSliceMut};
@@ -22,7 +26,8 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
 pub use calls::{Call, CallKind, DescriptorArgument};
-pub use namer::Namer;
+pub use namer::{Namer, Sighting};
+pub use stack::{Registers, StackCopy, Stacks};
 pub use task::{Activity, SchedTimes, Syscall, Task, TaskLook};
 
 /// ELF class, byte order, and machine: what two programs must share to read each other's stacks.

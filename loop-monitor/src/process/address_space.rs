@@ -1,6 +1,13 @@
 //! What is mapped where in a process: `/proc/PID/maps`.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
 use super::{ProcessError, ProcessView};
+
+/// What the kernel puts behind a path that is no longer there.
+const DELETED: &str = " (deleted)";
 
 /// One stretch of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +66,35 @@ impl AddressSpace {
         self.mappings
             .iter()
             .filter(move |other| other.inode == mapping.inode && other.path == mapping.path)
+    }
+}
+
+impl Mapping {
+    /// Where its file can be read: also in another container, and an executable that was replaced
+    /// while it ran. `None` without a file, or when it can't be reached.
+    #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once per file, on a thread that may wait"
+    )]
+    pub fn file(&self, view: &ProcessView) -> Option<PathBuf> {
+        if self.inode == 0 || !self.path.starts_with('/') {
+            return None;
+        }
+        // A file that can't be asked isn't the one.
+        let is_it =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.ino() == self.inode);
+        let in_its_root = view
+            .root()
+            .join("root")
+            .join(self.path.trim_start_matches('/'));
+        let executable = view.root().join("exe");
+        let candidates = [PathBuf::from(&self.path), in_its_root.clone(), executable];
+        if let Some(path) = candidates.into_iter().find(is_it) {
+            return Some(path);
+        }
+        // Layered file systems show another number in maps than to stat(2).
+        (!self.path.ends_with(DELETED) && in_its_root.exists()).then_some(in_its_root)
     }
 }
 
@@ -126,6 +162,8 @@ mod tests {
         let mapping = space.find(code).expect("mapped");
         assert!(mapping.is_executable && space.is_code(code));
         assert!(space.of_same_file(mapping).count() > 1);
+        let executable = std::env::current_exe().expect("a path");
+        assert_eq!(mapping.file(&ProcessView::own()), Some(executable));
         let data = Box::new(0_u8);
         assert!(!space.is_code(std::ptr::from_ref(&*data).addr() as u64));
         assert!(space.find(8).is_none());

@@ -3,6 +3,8 @@
 use super::calls::Call;
 use super::descriptors::{Descriptors, Subject};
 use super::peers::Peers;
+use super::running;
+use super::stack::{Registers, StackCopy, Stacks};
 use super::task::{Activity, Syscall, Task, TaskLook};
 use super::{ProcessError, ProcessView};
 use crate::cause::{Cause, CauseClass};
@@ -11,7 +13,9 @@ use crate::cause::{Cause, CauseClass};
 /// names are dearer than the rest.
 #[derive(Debug)]
 pub struct Namer {
+    view: ProcessView,
     descriptors: Descriptors,
+    stacks: Stacks,
 }
 
 /// What was copied of a waiting thread: everything that must be read while it waits. Small and
@@ -21,6 +25,7 @@ pub struct Sighting {
     /// The look that it belongs to.
     pub look: TaskLook,
     subject: Subject,
+    stack: Option<(Registers, StackCopy)>,
 }
 
 impl Namer {
@@ -29,15 +34,19 @@ impl Namer {
     /// # Errors
     /// When it has ended or may not be read.
     pub fn new(view: &ProcessView) -> Result<Self, ProcessError> {
-        Ok(Self::with_peers(view, Peers::of(view)?))
+        Self::with_peers(view, Peers::of(view)?)
     }
 
     /// With names of peers that the caller knows.
-    #[must_use]
-    pub fn with_peers(view: &ProcessView, peers: Peers) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// When it has ended or may not be read.
+    pub fn with_peers(view: &ProcessView, peers: Peers) -> Result<Self, ProcessError> {
+        Ok(Self {
+            view: view.clone(),
             descriptors: Descriptors::new(view, peers),
-        }
+            stacks: Stacks::new(view)?,
+        })
     }
 
     /// What a thread waits for; `None` when it runs, or never stood still for a look.
@@ -58,11 +67,41 @@ impl Namer {
     /// # Errors
     /// When the thread has ended or may not be read.
     pub fn sight(&self, task: &Task) -> Result<Option<Sighting>, ProcessError> {
-        let seen = task.look_while(|activity| match activity {
-            Activity::Call(syscall) => self.read_subject(syscall),
-            Activity::Running | Activity::Fault { .. } => Subject::Nothing,
+        let seen = task.look_while(|activity| match *activity {
+            Activity::Running => (Subject::Nothing, None),
+            Activity::Call(syscall) => {
+                let stack = self.copy_stack(syscall.pc, syscall.sp);
+                (self.read_subject(&syscall), Some(stack))
+            }
+            Activity::Fault { sp, pc } => (Subject::Nothing, Some(self.copy_stack(pc, sp))),
         })?;
-        Ok(seen.map(|(look, subject)| Sighting { look, subject }))
+        Ok(seen.map(|(look, (subject, stack))| Sighting {
+            look,
+            subject,
+            stack,
+        }))
+    }
+
+    /// Copies where a running thread computes; `None` when it didn't for `patience`. The kernel
+    /// may refuse (see [`running::sample`]); a cause without a stack is what is left then.
+    #[must_use]
+    pub fn sample_running(
+        &self,
+        task: &Task,
+        look: TaskLook,
+        patience: std::time::Duration,
+    ) -> Option<Sighting> {
+        let stack = running::sample(task.tid(), patience).ok().flatten()?;
+        Some(Sighting {
+            look,
+            subject: Subject::Nothing,
+            stack: Some(stack),
+        })
+    }
+
+    /// Stacks and symbols, for copies that were taken by other means.
+    pub fn stacks(&mut self) -> &mut Stacks {
+        &mut self.stacks
     }
 
     /// Names a sighting.
@@ -84,13 +123,22 @@ impl Namer {
                 }
             }
         };
+        let frames = match &sighting.stack {
+            Some((registers, stack)) => self.stacks.frames(*registers, stack)?,
+            None => Vec::new(),
+        };
         Ok(Cause {
             class,
             syscall,
             target,
             endpoint: None,
-            frames: Vec::new(),
+            frames,
         })
+    }
+
+    fn copy_stack(&self, ip: u64, sp: u64) -> (Registers, StackCopy) {
+        let registers = Registers { ip, sp, bp: None };
+        (registers, StackCopy::take(&self.view, sp))
     }
 
     fn read_subject(&self, syscall: &Syscall) -> Subject {
