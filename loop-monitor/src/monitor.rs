@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
-use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
+use crate::cells::{EndpointCells, Part};
+use crate::endpoints::EndpointRegistry;
+use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
@@ -283,17 +285,22 @@ impl MonitorState {
     }
 
     /// Runs `poll` as one poll of `endpoint`, and adds its hold to that of its request.
+    ///
+    /// Every stretch of monitored work passes through here and nowhere else: polls of handlers,
+    /// bodies, calls and tasks, and the dropping of them.
     pub(crate) fn measure<T>(
         &self,
         endpoint: &EndpointCells,
+        part: Part,
         request_hold_ns: &mut u64,
         poll: impl FnOnce() -> T,
     ) -> T {
         let _measured = MeasuredPoll {
             state: self,
             endpoint,
+            part,
             request_hold_ns,
-            start: self.meter.begin_poll(),
+            start: self.meter.begin_poll(endpoint),
         };
         poll()
     }
@@ -316,6 +323,7 @@ impl MonitorState {
 struct MeasuredPoll<'a> {
     state: &'a MonitorState,
     endpoint: &'a EndpointCells,
+    part: Part,
     request_hold_ns: &'a mut u64,
     start: Option<PollStart>,
 }
@@ -324,7 +332,7 @@ impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
-            let cost = meter.end_poll(start, self.endpoint, self.request_hold_ns);
+            let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost);
             }
