@@ -38,6 +38,8 @@ mod polls;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
+#[cfg(feature = "prove")]
+pub mod prove;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;

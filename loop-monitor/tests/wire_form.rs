@@ -192,7 +192,13 @@ fn what_a_monitor_can_not_measure_may_be_left_out() {
     snapshot.mode = Mode::Holds;
     let mut json = serde_json::to_value(&snapshot).expect("serialises");
     let fields = json.as_object_mut().expect("an object");
-    for field in ["unattributed", "runtime_metrics", "tasks", "workers", "pool"] {
+    for field in [
+        "unattributed",
+        "runtime_metrics",
+        "tasks",
+        "workers",
+        "pool",
+    ] {
         fields.remove(field).expect("sent by this monitor");
     }
     let endpoint = json.pointer_mut("/endpoints/GET ~1users~1{id}");
