@@ -43,9 +43,8 @@ mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
-#[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
-#[path = "prove/stops.rs"]
-mod prove_stops;
+#[cfg(feature = "prove")]
+pub mod prove;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;

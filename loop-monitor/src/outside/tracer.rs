@@ -94,11 +94,8 @@ pub enum TraceError {
         /// The process.
         pid: u32,
     },
-    /// This machine's registers aren't known.
-    #[error("tracing is built for x86-64 Linux only; the tiers without a proof work elsewhere")]
-    Unsupported,
-    /// The tracing thread could not start.
-    #[error("no thread for tracing: {0}")]
+    /// The tracing thread could not start, or died.
+    #[error("the thread that traces can't go on: {0}")]
     Thread(std::io::Error),
 }
 
@@ -221,7 +218,8 @@ impl Tracer {
         )]
         let answer = attached.recv();
         // Without an answer the thread has died, which only a panic can do.
-        let identity = answer.unwrap_or(Err(TraceError::Unsupported))?;
+        let died = || TraceError::Thread(std::io::Error::other("it died"));
+        let identity = answer.map_err(|_| died())??;
         Ok(Self { shared, identity })
     }
 

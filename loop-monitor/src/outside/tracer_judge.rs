@@ -8,8 +8,9 @@ use syscalls::Sysno;
 
 use super::tracer_python::{PythonStack, PythonStacks};
 use crate::blocking_rules::{self, CallFacts, Descriptor, Judgement};
-use crate::cause::{Cause, CauseClass, Target};
+use crate::cause::{Cause, CauseClass, Frame, Target};
 use crate::process::descriptors::Descriptors;
+use crate::process::stack::{Registers, StackCopy, Stacks};
 use crate::process::{Call, ProcessView, Syscall};
 
 /// How much of a stack is searched for the code that made a call.
@@ -25,6 +26,7 @@ pub(super) struct Entry {
     pub(super) arguments: [u64; 6],
     pub(super) ip: u64,
     pub(super) sp: u64,
+    pub(super) bp: u64,
     /// What `pthread_self` gives: the base of the thread's own storage.
     pub(super) thread_pointer: u64,
 }
@@ -55,6 +57,7 @@ pub(super) struct Judge {
     own_waits: BTreeSet<(u32, u64)>,
     /// Programs in machine code: the lowest epoll descriptor that a thread waits on is its loop's.
     lowest_epoll: BTreeMap<u32, u64>,
+    stacks: Option<Stacks>,
     /// Calls whose stack could not be read.
     pub(super) unread_stacks: u64,
 }
@@ -73,6 +76,7 @@ impl Judge {
             loops_only,
             own_waits: BTreeSet::new(),
             lowest_epoll: BTreeMap::new(),
+            stacks: None,
             unread_stacks: 0,
         }
     }
@@ -179,7 +183,30 @@ impl Judge {
         if !self.loops_only {
             return Seen::Harmless;
         }
-        Seen::Finding(self.cause(entry, class))
+        let frames = self.machine_frames(entry);
+        if class == CauseClass::Lock && frames.iter().any(is_parked_worker) {
+            return Seen::OwnWait;
+        }
+        let mut cause = self.cause(entry, class);
+        cause.frames = frames;
+        Seen::Finding(cause)
+    }
+
+    /// The stack of a program in machine code; empty when it can't be read.
+    fn machine_frames(&mut self, entry: &Entry) -> Vec<Frame> {
+        if self.stacks.is_none() {
+            // A process that ends meanwhile has no stack, and its end is told by the wait.
+            self.stacks = Stacks::new(&self.view).ok();
+        }
+        let registers = Registers {
+            ip: entry.ip,
+            sp: entry.sp,
+            bp: Some(entry.bp),
+        };
+        let copy = StackCopy::take(&self.view, entry.sp);
+        let stacks = self.stacks.as_mut();
+        let frames = stacks.and_then(|stacks| stacks.frames(registers, &copy).ok());
+        frames.unwrap_or_default()
     }
 
     /// The call and its target, without a stack.
@@ -255,6 +282,12 @@ fn imported() -> Cause {
         endpoint: None,
         frames: Vec::new(),
     }
+}
+
+/// A worker of Tokio that has nothing to do, while another one waits for events.
+fn is_parked_worker(frame: &Frame) -> bool {
+    let name = frame.function.as_str();
+    name.contains("tokio::runtime") && name.contains("park")
 }
 
 fn is_uvloop(path: &str) -> bool {

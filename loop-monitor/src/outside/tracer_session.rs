@@ -23,7 +23,7 @@ use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};
 use crate::cause::Cause;
 use crate::process::ProcessView;
-use crate::prove_stops::{self as stops, Stop};
+use crate::prove::stops::{self, Stop};
 
 /// How often new loops, new route memory and counts are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
@@ -65,9 +65,6 @@ impl Session {
         sink: EventSink,
         shared: Arc<Shared>,
     ) -> Result<Self, TraceError> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(TraceError::Unsupported);
-        }
         let view = ProcessView::of(pid)?;
         let remembered = options
             .memory
@@ -435,7 +432,6 @@ fn release(tid: Pid, stop: Stop) {
 }
 
 /// The call that a thread enters; `None` when it leaves one.
-#[cfg(target_arch = "x86_64")]
 fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
     if ptrace::syscall_info(tid)?.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
         return Ok(None);
@@ -454,14 +450,9 @@ fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
         ],
         ip: registers.rip,
         sp: registers.rsp,
+        bp: registers.rbp,
         thread_pointer: registers.fs_base,
     }))
-}
-
-/// Not reached: attaching says that it is unsupported.
-#[cfg(not(target_arch = "x86_64"))]
-fn entry_of(_tid: Pid) -> nix::Result<Option<Entry>> {
-    Err(Errno::ENOSYS)
 }
 
 /// Linux hands out no number above 2²².
