@@ -7,9 +7,10 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::meter;
+use crate::cells::Part;
 use crate::monitor::Monitor;
 use crate::polls::{Charged, MonitoredBody, MonitoredFuture};
+use crate::thread_state;
 
 /// Gives a request's route, a template such as `/users/{id}`; `None` when no route matched.
 ///
@@ -97,11 +98,11 @@ where
             hold_ns: 0,
         };
         // Within a poll that is measured already, this is the same request seen by a second layer.
-        if !meter::in_poll() {
-            charged.endpoint.count_request(meter::this_thread());
+        if !thread_state::in_poll() {
+            charged.endpoint.count_request(thread_state::this_thread());
         }
         // A service may work, or block, before it returns its future.
-        let future = charged.measure(|| self.inner.call(request));
+        let future = charged.measure(Part::Handler, || self.inner.call(request));
         MonitoredFuture::new(future, charged)
     }
 }

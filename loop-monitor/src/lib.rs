@@ -19,27 +19,38 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+pub mod blocking_rules;
 pub mod cause;
+mod cells;
 pub mod certificate;
+mod charge;
 mod conservation;
 mod endpoints;
+mod histogram;
 mod kernel_canary;
 mod lag;
 mod layer;
 mod meter;
 mod monitor;
+mod poll_slots;
 mod polls;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+pub mod process;
 mod prometheus;
+#[cfg(feature = "prove")]
+pub mod prove;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;
 mod runtime_totals;
 mod snapshot;
+mod thread_state;
 mod warning;
 pub mod watched;
 pub mod wire;
 
-pub use endpoints::{OTHER_ENDPOINT, UNMATCHED_ENDPOINT};
+pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};
 pub use monitor::{Monitor, MonitorBuilder, PathError};

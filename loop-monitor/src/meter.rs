@@ -4,7 +4,7 @@
 //! kernel only at unpark, at park, after a poll above [`LONG_POLL`], and when [`READING_AGE_MAX`]
 //! has passed. Within one such interval nobody knows the CPU time of a single poll, so the
 //! interval's blocked time goes to its longest poll, never more than that poll lasted: *exact*
-//! when the poll fills [`EXACT_PERCENT`] of the interval, else *shared*; the rest, and intervals
+//! when the poll fills 90 % of the interval, else *shared*; the rest, and intervals
 //! without a poll, are unattributed. An interval with noticeable blocked time switches its thread
 //! to the full split (readings around every poll) for [`FULL_SPLIT_AFTER_DIRTY`].
 //!
@@ -13,20 +13,22 @@
 //! without the hooks) intervals across polls would contain such waits; there, polls are always
 //! fully split, and nothing between them is looked at.
 
-use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::conservation::{Class, Interval};
-use crate::endpoints::{BlockedCells, EndpointCells, EndpointRegistry};
-use crate::readings::{Reading, ThreadReader, nanoseconds};
+use crate::cells::{BlockedCells, EndpointCells, Part};
+use crate::charge::Charge;
+use crate::conservation::Interval;
+use crate::endpoints::EndpointRegistry;
+use crate::poll_slots::{self, SlotReading};
+use crate::readings::{Reading, monotonic_ns, nanoseconds};
+use crate::thread_state::{self, Hot, LongestPoll, Role, read_thread};
 
 /// A poll above this is read after at once: a wait of 200 µs never hides among others.
 pub(crate) const LONG_POLL: Duration = Duration::from_micros(100);
 /// A busy loop is read at least this often.
 pub(crate) const READING_AGE_MAX: Duration = Duration::from_millis(10);
-/// From this share of its interval on, a poll is taken for the only suspect.
-pub(crate) const EXACT_PERCENT: u64 = 90;
 /// How long a thread splits every poll after it was caught blocking.
 pub(crate) const FULL_SPLIT_AFTER_DIRTY: Duration = Duration::from_secs(1);
 /// Below this, a wait (a contended allocator, say) doesn't call for the full split.
@@ -34,107 +36,7 @@ const DIRTY_NS: u64 = 50_000;
 /// Workers that are told apart when `block_in_place` moves a loop to another thread.
 const WORKERS_TRACKED: usize = 1_024;
 
-/// What this thread is to its runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Not asked yet.
-    Unknown,
-    /// Runs the loop of this worker.
-    Loop(usize),
-    /// Ran the loop, until `block_in_place` gave it to another thread.
-    OffLoop,
-    /// No worker: `block_on` of a multi-thread runtime, or no runtime at all.
-    Outside,
-}
-
-/// What every poll touches; plain cells, so that a poll pays for no borrow check or destructor.
-struct Hot {
-    /// Number of the thread, from 1; 0 until asked for.
-    thread: Cell<usize>,
-    /// The monitor that this state is about.
-    monitor: Cell<u64>,
-    role: Cell<Role>,
-    /// Inside a monitored poll; an inner one is part of the outer.
-    in_poll: Cell<bool>,
-    /// Parks are seen, so `last_reading` begins an interval without idle waits.
-    hooked: Cell<bool>,
-    last_reading: Cell<Option<Reading>>,
-    longest_ns: Cell<u64>,
-    longest_endpoint: Cell<usize>,
-    full_split_until: Cell<Option<Instant>>,
-}
-
-thread_local! {
-    static HOT: Hot = const {
-        Hot {
-            thread: Cell::new(0),
-            monitor: Cell::new(0),
-            role: Cell::new(Role::Unknown),
-            in_poll: Cell::new(false),
-            hooked: Cell::new(false),
-            last_reading: Cell::new(None),
-            longest_ns: Cell::new(0),
-            longest_endpoint: Cell::new(0),
-            full_split_until: Cell::new(None),
-        }
-    };
-    static READER: RefCell<Option<ThreadReader>> = const { RefCell::new(None) };
-}
-
-static THREADS: AtomicUsize = AtomicUsize::new(0);
 static MONITORS: AtomicU64 = AtomicU64::new(0);
-
-impl Hot {
-    fn thread(&self) -> usize {
-        if self.thread.get() == 0 {
-            self.thread.set(THREADS.fetch_add(1, Relaxed) + 1);
-        }
-        self.thread.get()
-    }
-
-    /// Forgets what another monitor knew of this thread.
-    fn adopt(&self, monitor: u64) {
-        if self.monitor.get() != monitor {
-            self.monitor.set(monitor);
-            self.role.set(Role::Unknown);
-            self.leave_loop();
-            self.full_split_until.set(None);
-        }
-    }
-
-    fn leave_loop(&self) {
-        self.hooked.set(false);
-        self.last_reading.set(None);
-        self.longest_ns.set(0);
-    }
-
-    fn start_interval(&self, reading: Reading) {
-        self.last_reading.set(Some(reading));
-        self.longest_ns.set(0);
-    }
-}
-
-/// Reads this thread; `None` only while the thread is being torn down.
-fn read_thread() -> Option<Reading> {
-    READER
-        .try_with(|reader| {
-            let mut reader = reader.borrow_mut();
-            reader
-                .get_or_insert_with(ThreadReader::for_this_thread)
-                .read()
-        })
-        .ok()
-}
-
-/// The number of the calling thread, for sharding.
-pub(crate) fn this_thread() -> usize {
-    HOT.with(Hot::thread)
-}
-
-/// Whether the calling thread is inside a monitored poll.
-pub(crate) fn in_poll() -> bool {
-    HOT.with(|hot| hot.in_poll.get())
-}
 
 /// A monitored poll that has begun; [`Meter::end_poll`] wants it back.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +65,26 @@ pub(crate) struct PollCost {
     pub(crate) runqueue: Duration,
 }
 
+/// A thread that the monitor has met, and the poll that it is in.
+#[derive(Debug, Clone)]
+pub(crate) struct MonitoredThread {
+    /// The kernel's number.
+    pub(crate) thread_id: u32,
+    /// Number of the worker whose loop it runs; none outside of a loop.
+    pub(crate) worker: Option<usize>,
+    /// None between monitored polls.
+    pub(crate) poll: Option<CurrentPoll>,
+}
+
+/// A monitored poll that goes on.
+#[derive(Debug, Clone)]
+pub(crate) struct CurrentPoll {
+    /// By the system's monotonic clock: [`monotonic_ns`] now, less this, is its age.
+    pub(crate) began_ns: u64,
+    /// Whose poll it is.
+    pub(crate) endpoint: Arc<EndpointCells>,
+}
+
 /// The part of a monitor that its threads share.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -170,6 +92,8 @@ pub(crate) struct Meter {
     always_split: bool,
     endpoints: EndpointRegistry,
     unattributed: BlockedCells,
+    /// One moment by both clocks.
+    epoch: (Instant, u64),
     /// By worker, the thread that was last seen to run its loop.
     loop_threads: Box<[AtomicUsize]>,
 }
@@ -181,6 +105,7 @@ impl Meter {
             always_split,
             endpoints,
             unattributed: BlockedCells::default(),
+            epoch: (Instant::now(), monotonic_ns()),
             loop_threads: (0..WORKERS_TRACKED).map(|_| AtomicUsize::new(0)).collect(),
         }
     }
@@ -198,9 +123,32 @@ impl Meter {
         &self.unattributed
     }
 
+    /// The threads that run loops or monitored polls now. Not those whose loop was given to
+    /// another thread by `block_in_place`: they hold nobody.
+    pub(crate) fn threads(&self) -> Vec<MonitoredThread> {
+        poll_slots::of_monitor(self.id)
+            .into_iter()
+            .filter(|slot| slot.worker.is_some() || slot.poll.is_some())
+            .filter(|slot| !self.runs_no_loop(slot.worker, slot.thread))
+            .map(|slot| MonitoredThread {
+                thread_id: slot.thread_id,
+                worker: slot.worker,
+                poll: self.current_poll(&slot),
+            })
+            .collect()
+    }
+
+    fn current_poll(&self, slot: &SlotReading) -> Option<CurrentPoll> {
+        let poll = slot.poll?;
+        Some(CurrentPoll {
+            began_ns: poll.began_ns,
+            endpoint: self.endpoints.by_id(poll.endpoint)?,
+        })
+    }
+
     /// The loop is about to wait: what follows is idle time.
     pub(crate) fn on_park(&self) {
-        HOT.with(|hot| {
+        thread_state::with(|hot| {
             self.claim_loop(hot);
             if hot.hooked.get()
                 && let Some(reading) = read_thread()
@@ -213,7 +161,7 @@ impl Meter {
 
     /// The loop goes on.
     pub(crate) fn on_unpark(&self) {
-        HOT.with(|hot| {
+        thread_state::with(|hot| {
             self.claim_loop(hot);
             if let Some(reading) = read_thread() {
                 hot.start_interval(reading);
@@ -241,23 +189,27 @@ impl Meter {
             }
             None => Role::Outside,
         };
-        hot.role.set(role);
+        hot.set_role(role);
     }
 
     fn lost_loop(&self, hot: &Hot) -> bool {
         match hot.role.get() {
-            Role::Loop(worker) => self
-                .loop_threads
-                .get(worker)
-                .is_some_and(|owner| owner.load(Relaxed) != hot.thread()),
+            Role::Loop(worker) => self.runs_no_loop(Some(worker), hot.thread()),
             Role::OffLoop => true,
             Role::Unknown | Role::Outside => false,
         }
     }
 
+    /// Whether another thread has taken over this worker's loop.
+    fn runs_no_loop(&self, worker: Option<usize>, thread: usize) -> bool {
+        worker
+            .and_then(|worker| self.loop_threads.get(worker))
+            .is_some_and(|owner| owner.load(Relaxed) != thread)
+    }
+
     /// Begins a poll; `None` inside another one, whose part it is.
-    pub(crate) fn begin_poll(&self) -> Option<PollStart> {
-        HOT.with(|hot| {
+    pub(crate) fn begin_poll(&self, endpoint: &EndpointCells) -> Option<PollStart> {
+        thread_state::with(|hot| {
             if hot.in_poll.replace(true) {
                 return None;
             }
@@ -273,18 +225,30 @@ impl Meter {
             let split = self.always_split
                 || !hot.hooked.get()
                 || hot.full_split_until.get().is_some_and(|until| at < until);
-            if split && let Some(reading) = read_thread() {
+            let start = if split && let Some(reading) = read_thread() {
                 if hot.hooked.get() {
                     self.close_interval(hot, &reading, None);
                 }
-                // The reading's own microseconds hold the loop, but they aren't the handler's.
-                let at = Instant::now();
-                let kind = PollKind::Split(reading);
-                return Some(PollStart { at, kind });
+                PollStart {
+                    // The reading's own microseconds hold the loop, but they aren't the handler's.
+                    at: Instant::now(),
+                    kind: PollKind::Split(reading),
+                }
+            } else {
+                let kind = PollKind::Timed;
+                PollStart { at, kind }
+            };
+            if let Some(slot) = hot.slot.get() {
+                slot.enter(endpoint.id, self.on_system_clock(start.at));
             }
-            let kind = PollKind::Timed;
-            Some(PollStart { at, kind })
+            Some(start)
         })
+    }
+
+    /// The system's monotonic clock at that moment.
+    fn on_system_clock(&self, at: Instant) -> u64 {
+        let (epoch, epoch_ns) = self.epoch;
+        epoch_ns + nanoseconds(at.saturating_duration_since(epoch))
     }
 
     /// Ends a poll, charges it to its endpoint, and adds its hold to that of its request.
@@ -292,25 +256,30 @@ impl Meter {
         &self,
         start: PollStart,
         endpoint: &EndpointCells,
+        part: Part,
         request_hold_ns: &mut u64,
     ) -> PollCost {
-        HOT.with(|hot| {
+        thread_state::with(|hot| {
             let now = Instant::now();
             hot.in_poll.set(false);
+            if let Some(slot) = hot.slot.get() {
+                slot.leave();
+            }
             let hold = now.saturating_duration_since(start.at);
             let thread = hot.thread();
             if matches!(start.kind, PollKind::OffLoop) || self.lost_loop(hot) {
-                hot.role.set(Role::OffLoop);
+                hot.set_role(Role::OffLoop);
                 hot.leave_loop();
-                endpoint.count_off_loop_poll(thread);
+                endpoint.count_off_loop_poll(thread, part);
                 return PollCost::default();
             }
             let hold_ns = nanoseconds(hold);
             *request_hold_ns += hold_ns;
-            endpoint.count_poll(thread, hold_ns, *request_hold_ns);
+            endpoint.count_poll(thread, part, hold_ns, *request_hold_ns);
+            let charged = (endpoint, part);
             let (blocked_ns, runqueue_ns) = match start.kind {
-                PollKind::Split(before) => self.end_split(hot, &before, hold, now, endpoint),
-                PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, endpoint),
+                PollKind::Split(before) => self.end_split(hot, &before, hold, now, charged),
+                PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, charged),
             };
             PollCost {
                 hold,
@@ -327,14 +296,14 @@ impl Meter {
         before: &Reading,
         hold: Duration,
         now: Instant,
-        endpoint: &EndpointCells,
+        (endpoint, part): (&EndpointCells, Part),
     ) -> (u64, u64) {
         let Some(after) = read_thread() else {
             return (0, 0);
         };
         let interval = Interval::between(before, &after);
         let blocked_ns = interval.blocked_ns();
-        endpoint.blocked.add(interval.class(), blocked_ns, true);
+        endpoint.add_blocked(part, interval.class(), blocked_ns, true);
         if self.always_split {
             // The first reading's own microseconds are in the interval; the handler can't have
             // computed, or waited, for longer than it held the loop.
@@ -355,12 +324,15 @@ impl Meter {
         hot: &Hot,
         hold: Duration,
         now: Instant,
-        endpoint: &EndpointCells,
+        (endpoint, part): (&EndpointCells, Part),
     ) -> (u64, u64) {
         let hold_ns = nanoseconds(hold);
-        if hold_ns > hot.longest_ns.get() {
-            hot.longest_ns.set(hold_ns);
-            hot.longest_endpoint.set(endpoint.id);
+        if hold_ns > hot.longest.get().hold_ns {
+            hot.longest.set(LongestPoll {
+                hold_ns,
+                endpoint: endpoint.id,
+                part,
+            });
         }
         let stale = hot
             .last_reading
@@ -384,13 +356,13 @@ impl Meter {
         current: Option<&EndpointCells>,
     ) -> (u64, u64) {
         let last = hot.last_reading.get();
-        let (longest_ns, longest) = (hot.longest_ns.get(), hot.longest_endpoint.get());
+        let longest = hot.longest.get();
         hot.start_interval(*reading);
         let Some(last) = last else {
             return (0, 0);
         };
         let interval = Interval::between(&last, reading);
-        let charge = Charge::of(&interval, longest_ns);
+        let charge = Charge::of(&interval, longest.hold_ns);
         note_dirt(hot, interval.blocked_ns(), reading.wall);
         self.unattributed
             .add(charge.class, charge.unattributed_ns, true);
@@ -398,13 +370,13 @@ impl Meter {
             return (0, interval.runqueue_ns);
         }
         if let Some(current) = current
-            && current.id == longest
+            && current.id == longest.endpoint
         {
-            charge.longest_to(current);
+            charge.longest_to(current, longest.part);
             return (charge.longest_ns, interval.runqueue_ns);
         }
-        if let Some(cells) = self.endpoints.by_id(longest) {
-            charge.longest_to(&cells);
+        if let Some(cells) = self.endpoints.by_id(longest.endpoint) {
+            charge.longest_to(&cells, longest.part);
         }
         (0, interval.runqueue_ns)
     }
@@ -413,87 +385,5 @@ impl Meter {
 fn note_dirt(hot: &Hot, blocked_ns: u64, now: Instant) {
     if blocked_ns >= DIRTY_NS {
         hot.full_split_until.set(Some(now + FULL_SPLIT_AFTER_DIRTY));
-    }
-}
-
-/// How an interval's blocked time is shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Charge {
-    class: Class,
-    /// To the longest poll; at most its length.
-    longest_ns: u64,
-    /// That poll fills so much of the interval that nobody else is a suspect.
-    exact: bool,
-    /// More than the longest poll can have been blocked.
-    unattributed_ns: u64,
-}
-
-impl Charge {
-    fn of(interval: &Interval, longest_ns: u64) -> Self {
-        let blocked_ns = interval.blocked_ns();
-        let charged_ns = blocked_ns.min(longest_ns);
-        Self {
-            class: interval.class(),
-            longest_ns: charged_ns,
-            exact: u128::from(longest_ns) * 100
-                >= u128::from(interval.wall_ns) * u128::from(EXACT_PERCENT),
-            unattributed_ns: blocked_ns - charged_ns,
-        }
-    }
-
-    fn longest_to(&self, endpoint: &EndpointCells) {
-        endpoint
-            .blocked
-            .add(self.class, self.longest_ns, self.exact);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn slept(wall_ns: u64, cpu_ns: u64) -> Interval {
-        Interval {
-            wall_ns,
-            cpu_ns,
-            sleeps: 1,
-            ..Interval::default()
-        }
-    }
-
-    #[test]
-    fn a_poll_that_fills_its_interval_is_charged_exactly() {
-        let charge = Charge::of(&slept(10 * MS, 4 * MS), 9 * MS);
-        assert!(charge.exact);
-        assert_eq!((charge.longest_ns, charge.unattributed_ns), (6 * MS, 0));
-    }
-
-    #[test]
-    fn a_poll_among_others_shares() {
-        let charge = Charge::of(&slept(10 * MS, 4 * MS), 7 * MS);
-        assert!(!charge.exact);
-        assert_eq!((charge.longest_ns, charge.unattributed_ns), (6 * MS, 0));
-    }
-
-    #[test]
-    fn a_poll_is_never_charged_more_than_it_lasted() {
-        let charge = Charge::of(&slept(10 * MS, MS), 50_000);
-        assert_eq!(charge.longest_ns, 50_000);
-        assert_eq!(charge.unattributed_ns, 9 * MS - 50_000);
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_is_lost_and_nothing_is_made_up(
-            wall_ns in 0u64..1_000_000_000, cpu_ns in 0u64..1_000_000_000, longest_ns in 0u64..1_000_000_000,
-        ) {
-            let interval = slept(wall_ns, cpu_ns);
-            let charge = Charge::of(&interval, longest_ns);
-            prop_assert_eq!(charge.longest_ns + charge.unattributed_ns, interval.blocked_ns());
-            prop_assert!(charge.longest_ns <= longest_ns);
-        }
     }
 }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
-use crate::endpoints::{EndpointCells, EndpointRegistry, HistogramCells};
+use crate::cells::{EndpointCells, Part};
+use crate::endpoints::EndpointRegistry;
+use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
@@ -48,6 +50,8 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    #[cfg(feature = "prove")]
+    pub(crate) proof: crate::prove::ProofState,
 }
 
 /// Where the snapshot is served, and to whom.
@@ -61,8 +65,8 @@ pub(crate) struct Access {
 /// A path that can't be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "monitor path {path:?}: expected `/` followed by plain segments, and not the monitor's other \
-     path; use something like {SNAPSHOT_PATH:?}"
+    "monitor path {path:?}: expected `/` followed by plain segments, and not another path of \
+     the monitor; use something like {SNAPSHOT_PATH:?}"
 )]
 pub struct PathError {
     /// As given.
@@ -76,6 +80,8 @@ pub struct MonitorBuilder {
     warn_over: Duration,
     endpoints_max: usize,
     access: Access,
+    #[cfg(feature = "prove")]
+    proof: crate::prove::Proof,
 }
 
 impl Monitor {
@@ -92,6 +98,8 @@ impl Monitor {
                 metrics_path: METRICS_PATH.to_owned(),
                 token: None,
             },
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Proof::Off,
         }
     }
 
@@ -226,6 +234,28 @@ impl MonitorBuilder {
         self
     }
 
+    /// Whether every system call inside a monitored poll is caught and judged. Where the kernel
+    /// can't, the [certificate](Monitor::certificate) says so.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove(mut self, proof: crate::prove::Proof) -> Self {
+        self.proof = proof;
+        self
+    }
+
+    /// Proves if `UNSTALL_PROVE` is `1` in the environment, as `unstall prove` sets it.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove_from_environment(self) -> Self {
+        use crate::prove::Proof;
+        let asked = std::env::var_os(crate::certificate::PROVE_VARIABLE);
+        if asked.is_some_and(|value| value == "1") {
+            self.prove(Proof::SystemCalls)
+        } else {
+            self.prove(Proof::Off)
+        }
+    }
+
     /// Builds the monitor. Takes about a millisecond, in which it asks the kernel on a short-lived
     /// thread whether its counters see a sleep; so build it before the runtime.
     #[must_use]
@@ -247,6 +277,8 @@ impl MonitorBuilder {
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                #[cfg(feature = "prove")]
+                proof: crate::prove::ProofState::new(self.proof),
             }),
         }
     }
@@ -255,7 +287,8 @@ impl MonitorBuilder {
 /// What axum can serve without reading it as a pattern.
 fn plain_path(path: String, taken: &str) -> Result<String, PathError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.~".contains(&byte);
-    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && path != taken {
+    let is_taken = path == taken || path == crate::certificate::CERTIFICATE_PATH;
+    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && !is_taken {
         Ok(path)
     } else {
         Err(PathError { path })
@@ -283,18 +316,27 @@ impl MonitorState {
     }
 
     /// Runs `poll` as one poll of `endpoint`, and adds its hold to that of its request.
+    ///
+    /// Every stretch of monitored work passes through here and nowhere else: polls of handlers,
+    /// bodies, calls and tasks, and the dropping of them.
     pub(crate) fn measure<T>(
         &self,
         endpoint: &EndpointCells,
+        part: Part,
         request_hold_ns: &mut u64,
         poll: impl FnOnce() -> T,
     ) -> T {
         let _measured = MeasuredPoll {
             state: self,
             endpoint,
+            part,
             request_hold_ns,
-            start: self.meter.begin_poll(),
+            start: self.meter.begin_poll(endpoint),
         };
+        // Within a poll that is proven already, this is part of it. Dropped before the poll ends.
+        #[cfg(feature = "prove")]
+        let _armed = (self.proof.is_on && !crate::prove::Armed::is_on())
+            .then(|| crate::prove::Armed::enter(&endpoint.proof));
         poll()
     }
 
@@ -316,6 +358,7 @@ impl MonitorState {
 struct MeasuredPoll<'a> {
     state: &'a MonitorState,
     endpoint: &'a EndpointCells,
+    part: Part,
     request_hold_ns: &'a mut u64,
     start: Option<PollStart>,
 }
@@ -324,7 +367,7 @@ impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
-            let cost = meter.end_poll(start, self.endpoint, self.request_hold_ns);
+            let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost);
             }
@@ -348,6 +391,7 @@ mod tests {
             "/a?b",
             "/ä",
             METRICS_PATH,
+            crate::certificate::CERTIFICATE_PATH,
         ] {
             let error = Monitor::builder().snapshot_path(path).expect_err(path);
             assert!(error.to_string().contains(&format!("{path:?}")), "{error}");

@@ -8,7 +8,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::endpoints::EndpointCells;
+use crate::cells::{EndpointCells, Part};
 use crate::monitor::Monitor;
 
 /// To whom a request's polls are charged, and what they came to.
@@ -21,9 +21,9 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    pub(crate) fn measure<T>(&mut self, poll: impl FnOnce() -> T) -> T {
+    pub(crate) fn measure<T>(&mut self, part: Part, poll: impl FnOnce() -> T) -> T {
         let state = &self.monitor.inner;
-        state.measure(&self.endpoint, &mut self.hold_ns, poll)
+        state.measure(&self.endpoint, part, &mut self.hold_ns, poll)
     }
 }
 
@@ -51,7 +51,9 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let polled = this.charged.measure(|| this.future.poll(context));
+        let polled = this
+            .charged
+            .measure(Part::Handler, || this.future.poll(context));
         let response = ready!(polled)?;
         let charged = this.charged.clone();
         Poll::Ready(Ok(response.map(|body| MonitoredBody { body, charged })))
@@ -77,7 +79,8 @@ impl<B: Body> Body for MonitoredBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.project();
-        this.charged.measure(|| this.body.poll_frame(context))
+        this.charged
+            .measure(Part::Body, || this.body.poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -178,7 +178,10 @@ fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
 
 /// Saturates after 584 years.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 #[cfg(test)]

@@ -1,25 +1,33 @@
 //! Puts a [`Snapshot`] together from the shared counters, the runtime and the process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::cells::Subject;
 use crate::monitor::MonitorState;
 use crate::readings;
 use crate::runtime_totals::WatchedRuntime;
-use crate::wire::{Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads};
+use crate::wire::{
+    Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
+};
 
 pub(crate) fn take(state: &MonitorState) -> Snapshot {
     let runtime = state.runtime.get();
     // A monitor that hasn't met a runtime has nothing to count.
     let counts = runtime.map(WatchedRuntime::count).unwrap_or_default();
-    let endpoints = state
-        .meter
-        .endpoints()
-        .all()
-        .iter()
-        .map(|cells| (cells.key(), cells.to_wire()))
-        // The two buckets exist from the start and mean nothing until they are used.
-        .filter(|(_, endpoint)| endpoint.requests > 0)
-        .collect();
+    let mut endpoints = BTreeMap::new();
+    let mut tasks = BTreeMap::new();
+    for cells in state.meter.endpoints().all() {
+        let counters = cells.to_wire();
+        // The buckets exist from the start and mean nothing until they are used.
+        if counters.requests == 0 {
+            continue;
+        }
+        match cells.subject {
+            Subject::Requests => endpoints.insert(cells.key(), counters),
+            Subject::Tasks => tasks.insert(cells.route.to_string(), counters),
+        };
+    }
     Snapshot {
         schema: Schema {
             name: SCHEMA_NAME.to_owned(),
@@ -32,12 +40,38 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
         mode: state.mode,
         loops: counts.workers,
         endpoints,
+        tasks,
         unattributed: state.meter.unattributed().to_wire(),
         loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
+        workers: workers(state),
+        pool: None,
         threads: threads(state, counts.workers),
         runtime_metrics: counts.metrics,
         not_covered: not_covered(state),
     }
+}
+
+/// By worker, those outside of a loop at the end.
+fn workers(state: &MonitorState) -> Vec<Worker> {
+    let now_ns = readings::monotonic_ns();
+    let mut workers: Vec<Worker> = state
+        .meter
+        .threads()
+        .into_iter()
+        .map(|thread| Worker {
+            thread_id: thread.thread_id,
+            worker: thread
+                .worker
+                .map(|worker| u64::try_from(worker).unwrap_or(u64::MAX)),
+            poll_age_ns: thread
+                .poll
+                .as_ref()
+                .map(|poll| now_ns.saturating_sub(poll.began_ns)),
+            endpoint: thread.poll.map(|poll| poll.endpoint.key()),
+        })
+        .collect();
+    workers.sort_by_key(|worker| (worker.worker.unwrap_or(u64::MAX), worker.thread_id));
+    workers
 }
 
 /// Tokio's workers run on threads of its pool, and `on_thread_start` runs on both; the loop of a

@@ -19,7 +19,7 @@ pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 1;
+pub const SCHEMA_MINOR: u32 = 2;
 
 /// For the schema: a field that is left out wasn't measured, which is no 0 by default.
 #[cfg(feature = "schema")]
@@ -44,14 +44,25 @@ pub struct Snapshot {
     /// Number of event-loop threads.
     pub loops: u64,
     /// `METHOD route-template` → counters since the process started.
+    /// A service that doesn't speak HTTP has the method `CALL`.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Blocked time seen between polls of monitored futures, or on spawned tasks; left out in
-    /// [`Mode::Holds`].
+    /// Name of a spawned task → counters of all tasks of that name, with tasks in the place of
+    /// requests. Only tasks that were wrapped are here.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, Endpoint>,
+    /// Blocked time seen between polls of monitored futures, or on tasks that aren't wrapped;
+    /// left out in [`Mode::Holds`].
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub unattributed: Blocked,
     /// Delay of a timer beyond its due time; single-threaded loops only.
     pub loop_lag: Option<Histogram>,
+    /// Threads that run a loop, or a monitored poll, now: is one of them stalled?
+    #[serde(default)]
+    pub workers: Vec<Worker>,
+    /// Jobs for the blocking pool that were wrapped; left out where none can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
     /// Threads now.
     pub threads: Threads,
     /// What the runtime itself counts; left out by those that count nothing.
@@ -96,19 +107,19 @@ impl Mode {
     }
 }
 
-/// Counters of one endpoint.
+/// Counters of one endpoint, or of the tasks of one name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {
-    /// Requests begun.
+    /// Requests, or tasks, begun.
     pub requests: u64,
-    /// Polls of handlers and bodies.
+    /// Polls of handlers, bodies or tasks, and what of [`Parts::after`] isn't a poll.
     pub polls: u64,
     /// Wall time inside polls.
     pub hold_ns_sum: u64,
     /// Longest poll since the process started.
     pub hold_ns_max: u64,
-    /// Largest sum of one request's polls (handler and body) since the process started. Waits
+    /// Largest sum of one request's polls (all its parts) since the process started. Waits
     /// between its polls aren't in it; the mean per request is `hold_ns_sum / requests`.
     pub request_hold_ns_max: u64,
     /// Polls longer than 1, 10 and 100 ms.
@@ -127,6 +138,102 @@ pub struct Endpoint {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub blocked: Blocked,
+    /// The same, by the part of the request that did it: they add up to the above.
+    #[serde(default)]
+    pub parts: Parts,
+}
+
+/// What a request's time on the loop was for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Parts {
+    /// Until there was a response; of a task, all its polls.
+    pub handler: Part,
+    /// Polls of the response's body, up to and with the one that says that it has ended.
+    pub body: Part,
+    /// What nobody waits for any more: the dropping of the body, or of a future that was given
+    /// up (its client has left, its task was aborted), and whatever runs once the body has ended.
+    pub after: Part,
+}
+
+/// One part of [`Parts`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Part {
+    /// Polls and, in [`Parts::after`], droppings.
+    pub polls: u64,
+    /// Wall time inside them.
+    pub hold_ns_sum: u64,
+    /// Blocked time charged to them; left out in [`Mode::Holds`].
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
+    pub blocked_ns: u64,
+}
+
+/// A thread that runs a loop, or a monitored poll outside of one, at this moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Worker {
+    /// The kernel's number of the thread.
+    pub thread_id: u32,
+    /// Number of the worker whose loop it runs; none outside of a loop.
+    #[serde(default)]
+    pub worker: Option<u64>,
+    /// How long the monitored poll that it is in has lasted, also one that never ends; none
+    /// between monitored polls.
+    #[serde(default)]
+    pub poll_age_ns: Option<u64>,
+    /// Whose poll that is: `METHOD route`, or `TASK name`.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+}
+
+/// Jobs for the blocking pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pool {
+    /// Threads that the pool may have.
+    pub threads_max: u64,
+    /// Wrapped jobs that run now, as a share of `threads_max`. Near 1, further jobs wait.
+    pub saturation: f64,
+    /// Wrapped jobs that run now.
+    pub running: u64,
+    /// Most that ran at once since the process started.
+    pub running_max: u64,
+    /// Wrapped jobs that wait for a thread now.
+    pub queued: u64,
+    /// Most that waited at once since the process started.
+    pub queued_max: u64,
+    /// Name → counters of the jobs of that name.
+    pub jobs: BTreeMap<String, PoolJobs>,
+}
+
+/// Jobs of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolJobs {
+    /// Jobs handed over.
+    pub submitted: u64,
+    /// Jobs that ran to their end, by return or panic.
+    pub finished: u64,
+    /// Jobs given up before they began.
+    pub cancelled: u64,
+    /// Wait for a thread now.
+    pub queued: u64,
+    /// Run now.
+    pub running: u64,
+    /// From handing over to begin.
+    pub wait: Histogram,
+    /// Sum of those.
+    pub wait_ns_sum: u64,
+    /// Longest of those since the process started.
+    pub wait_ns_max: u64,
+    /// From begin to end.
+    pub run: Histogram,
+    /// Sum of those.
+    pub run_ns_sum: u64,
+    /// Longest of those since the process started.
+    pub run_ns_max: u64,
 }
 
 /// Counts of long polls.

@@ -7,9 +7,44 @@ use std::path::Path;
 use serde_json::Value;
 use unstall_loop_monitor::Monitor;
 use unstall_loop_monitor::wire::{
-    Blocked, Endpoint, Histogram, HoldsOver, Mode, RuntimeMetrics, SCHEMA_MAJOR, SCHEMA_MINOR,
-    SCHEMA_NAME, Schema, Snapshot, Threads,
+    Blocked, Endpoint, Histogram, HoldsOver, Mode, Part, Parts, Pool, PoolJobs, RuntimeMetrics,
+    SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
 };
+
+fn part(polls: u64, hold_ns_sum: u64, blocked_ns: u64) -> Part {
+    Part {
+        polls,
+        hold_ns_sum,
+        blocked_ns,
+    }
+}
+
+fn pool() -> Pool {
+    let thumbnails = PoolJobs {
+        submitted: 9,
+        finished: 5,
+        cancelled: 1,
+        queued: 1,
+        running: 2,
+        wait: Histogram { log2_us: vec![7] },
+        wait_ns_sum: 9_000,
+        wait_ns_max: 1_500,
+        run: Histogram {
+            log2_us: vec![0, 4, 1],
+        },
+        run_ns_sum: 17_000,
+        run_ns_max: 5_000,
+    };
+    Pool {
+        threads_max: 8,
+        saturation: 0.25,
+        running: 2,
+        running_max: 3,
+        queued: 1,
+        queued_max: 4,
+        jobs: BTreeMap::from([("thumbnails".to_owned(), thumbnails)]),
+    }
+}
 
 /// One of everything.
 fn example() -> Snapshot {
@@ -38,6 +73,20 @@ fn example() -> Snapshot {
         cpu_ns: 250_000,
         runqueue_ns: 10_000,
         blocked: blocked.clone(),
+        parts: Parts {
+            handler: part(2, 200_000, 0),
+            body: part(3, 5_000_000, 5_140_000),
+            after: part(1, 200_000, 0),
+        },
+    };
+    let task = Endpoint {
+        requests: 1,
+        polls: 1,
+        parts: Parts {
+            handler: part(1, 0, 0),
+            ..Parts::default()
+        },
+        ..Endpoint::default()
     };
     Snapshot {
         schema: Schema {
@@ -51,10 +100,18 @@ fn example() -> Snapshot {
         mode: Mode::FullSplit,
         loops: 1,
         endpoints: BTreeMap::from([("GET /users/{id}".to_owned(), endpoint)]),
+        tasks: BTreeMap::from([("mailer".to_owned(), task)]),
         unattributed: blocked,
         loop_lag: Some(Histogram {
             log2_us: vec![0, 9, 1],
         }),
+        workers: vec![Worker {
+            thread_id: 1_234,
+            worker: Some(0),
+            poll_age_ns: Some(250_000_000),
+            endpoint: Some("GET /users/{id}".to_owned()),
+        }],
+        pool: Some(pool()),
         threads: Threads {
             workers: 1,
             pool: 2,
@@ -135,11 +192,18 @@ fn what_a_monitor_can_not_measure_may_be_left_out() {
     snapshot.mode = Mode::Holds;
     let mut json = serde_json::to_value(&snapshot).expect("serialises");
     let fields = json.as_object_mut().expect("an object");
-    fields.remove("unattributed");
-    fields.remove("runtime_metrics");
+    for field in [
+        "unattributed",
+        "runtime_metrics",
+        "tasks",
+        "workers",
+        "pool",
+    ] {
+        fields.remove(field).expect("sent by this monitor");
+    }
     let endpoint = json.pointer_mut("/endpoints/GET ~1users~1{id}");
     let endpoint = endpoint.and_then(Value::as_object_mut).expect("its route");
-    for field in ["blocked", "cpu_ns", "runqueue_ns"] {
+    for field in ["blocked", "cpu_ns", "runqueue_ns", "parts"] {
         endpoint.remove(field).expect("sent by this monitor");
     }
     let validator = jsonschema::validator_for(&shipped_schema()).expect("a schema");

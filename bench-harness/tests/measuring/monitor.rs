@@ -102,8 +102,11 @@ fn snapshot(start_id: &str, requests: u64) -> String {
             ("GET /items/{id}".to_owned(), counters),
             ("GET /health".to_owned(), wire::Endpoint::default()),
         ]),
+        tasks: BTreeMap::new(),
         unattributed: wire::Blocked::default(),
         loop_lag: None,
+        workers: Vec::new(),
+        pool: None,
         threads: wire::Threads {
             workers: 1,
             pool: 2,

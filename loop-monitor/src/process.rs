@@ -1,0 +1,367 @@
+//! Reads a process, one's own or another, without stopping it: what its threads wait in, on whom,
+//! and from which line.
+//!
+//! Everything comes from `/proc` and `process_vm_readv(2)`. The kernel lets one read one's own
+//! process always and another's where one could also trace it (`ptrace(2)`, "Ptrace access mode
+//! checking"); [`ProcessError`] says what to do where it doesn't.
+
+pub mod address_space;
+pub mod calls;
+pub mod descriptors;
+pub mod namer;
+pub mod peers;
+pub mod running;
+pub mod sockets;
+pub mod stack;
+pub mod symbols;
+pub mod task;
+mod unwind_tables;
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+
+pub use calls::{Call, CallKind, DescriptorArgument};
+pub use namer::{Namer, Sighting};
+pub use stack::{Registers, StackCopy, Stacks};
+pub use task::{Activity, SchedTimes, Syscall, Task, TaskLook};
+
+/// ELF class, byte order, and machine: what two programs must share to read each other's stacks.
+const ELF_IDENTITY_BYTES: usize = 20;
+
+/// Why a process can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There never was such a process, or it is gone.
+    #[error("process {pid} doesn't run: it has ended, or the number is wrong")]
+    Ended {
+        /// The process.
+        pid: u32,
+    },
+    /// This thread of it is gone.
+    #[error("thread {tid} of process {pid} has ended")]
+    TaskEnded {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+    },
+    /// The kernel refuses.
+    #[error(
+        "process {pid} may not be read ({path}: {source}){}: run as the same user as the process, \
+         or as root, or with CAP_SYS_PTRACE; in a container, allow it by --cap-add SYS_PTRACE",
+        yama_advice()
+    )]
+    NoPermission {
+        /// The process.
+        pid: u32,
+        /// What was to be read.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Its registers and stacks are laid out in another way.
+    #[error(
+        "process {pid} runs {theirs} and this program {ours}: its stacks can't be read; use a \
+         build of this program for {theirs}"
+    )]
+    OtherArchitecture {
+        /// The process.
+        pid: u32,
+        /// Its architecture.
+        theirs: String,
+        /// The reader's.
+        ours: String,
+    },
+    /// Anything else, of a file in `/proc`.
+    #[error("{path} can't be read: {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file of `/proc` isn't laid out as proc(5) says.
+    #[error("{path} reads {text:?}, which isn't as proc(5) describes it: is /proc a real procfs?")]
+    Unexpected {
+        /// The file.
+        path: String,
+        /// Its text, or the start of it.
+        text: String,
+    },
+}
+
+/// Where the Yama module forbids it, that is the setting to name.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of procfs, read for an error's text"
+)]
+fn yama_advice() -> String {
+    // Absent without Yama, and then there is nothing to say of it.
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "1" => " and kernel.yama.ptrace_scope is 1, which allows a parent to read its children \
+                only (`sysctl kernel.yama.ptrace_scope=0` lifts that)"
+            .to_owned(),
+        "2" | "3" => format!(
+            " and kernel.yama.ptrace_scope is {}, which allows it to nobody without privilege",
+            scope.trim()
+        ),
+        _ => String::new(),
+    }
+}
+
+/// A process that can be read.
+#[derive(Debug, Clone)]
+pub struct ProcessView {
+    pid: u32,
+    root: PathBuf,
+    is_own: bool,
+}
+
+impl ProcessView {
+    /// The calling process.
+    #[must_use]
+    pub fn own() -> Self {
+        Self {
+            pid: std::process::id(),
+            root: PathBuf::from("/proc/self"),
+            is_own: true,
+        }
+    }
+
+    /// Another process, or one's own, by its number. The way in is checked at once, so that a
+    /// refusal comes here and not in the middle.
+    ///
+    /// # Errors
+    /// When it doesn't run, may not be read, or is of another architecture.
+    pub fn of(pid: u32) -> Result<Self, ProcessError> {
+        if pid == std::process::id() {
+            return Ok(Self::own());
+        }
+        let view = Self {
+            pid,
+            root: PathBuf::from(format!("/proc/{pid}")),
+            is_own: false,
+        };
+        // `syscall` is guarded as everything else that a name needs.
+        view.read_text("syscall")?;
+        view.check_architecture()?;
+        Ok(view)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it is the calling process.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Its folder in `/proc`.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Its command line, its name where that is empty.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn command(&self) -> Result<String, ProcessError> {
+        let line = self.read_text("cmdline")?;
+        let words: Vec<&str> = line.split('\0').filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            return Ok(self.read_text("comm")?.trim_end().to_owned());
+        }
+        Ok(words.join(" "))
+    }
+
+    /// The numbers of its threads now.
+    ///
+    /// # Errors
+    /// When it has ended.
+    #[expect(clippy::disallowed_methods, reason = "a folder of procfs, in memory")]
+    pub fn task_ids(&self) -> Result<Vec<u32>, ProcessError> {
+        let folder = self.root.join("task");
+        let entries = fs::read_dir(&folder).map_err(|error| self.error(&folder, error))?;
+        let mut ids = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| self.error(&folder, error))?;
+            // Every entry is a number.
+            ids.extend(
+                entry
+                    .file_name()
+                    .to_str()
+                    .and_then(|name| name.parse::<u32>().ok()),
+            );
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// One of its threads.
+    ///
+    /// # Errors
+    /// When the thread has ended or may not be read.
+    pub fn task(&self, tid: u32) -> Result<Task, ProcessError> {
+        Task::open(self, tid)
+    }
+
+    /// Copies memory from `address` on, as far as it is mapped; the number of bytes copied.
+    ///
+    /// # Errors
+    /// When nothing is mapped there (`EFAULT`), or the kernel refuses.
+    pub fn read_memory(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
+        let base = usize::try_from(address).map_err(|_| io::Error::from(Errno::EFAULT))?;
+        let length = into.len();
+        let pid = i32::try_from(self.pid).map_err(|_| io::Error::from(Errno::ESRCH))?;
+        // One piece per page: a read that meets an unmapped page gives what came before it.
+        let mut remote = Vec::with_capacity(length / PAGE + 2);
+        let mut offset = 0;
+        while offset < length {
+            let at = base.wrapping_add(offset);
+            let len = (PAGE - at % PAGE).min(length - offset);
+            remote.push(RemoteIoVec { base: at, len });
+            offset += len;
+        }
+        let read = process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(into)], &remote);
+        read.map_err(io::Error::from)
+    }
+
+    /// One word, if it is mapped.
+    #[must_use]
+    pub fn read_word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let read = self.read_memory(address, &mut bytes);
+        matches!(read, Ok(8)).then(|| u64::from_ne_bytes(bytes))
+    }
+
+    /// A file of its folder.
+    #[expect(clippy::disallowed_methods, reason = "files of procfs, in memory")]
+    pub(crate) fn read_text(&self, name: &str) -> Result<String, ProcessError> {
+        let path = self.root.join(name);
+        let bytes = fs::read(&path).map_err(|error| self.error(&path, error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What an error of a file in its folder means.
+    pub(crate) fn error(&self, path: &Path, source: io::Error) -> ProcessError {
+        let (pid, shown) = (self.pid, path.display().to_string());
+        match source.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ESRCH) => ProcessError::Ended { pid },
+            Some(Errno::EACCES | Errno::EPERM) => ProcessError::NoPermission {
+                pid,
+                path: shown,
+                source,
+            },
+            _ => ProcessError::Unreadable {
+                path: shown,
+                source,
+            },
+        }
+    }
+
+    fn check_architecture(&self) -> Result<(), ProcessError> {
+        let theirs = self.elf_identity(&self.root.join("exe"))?;
+        let ours = self.elf_identity(Path::new("/proc/self/exe"))?;
+        if architecture(&theirs) == architecture(&ours) {
+            return Ok(());
+        }
+        Err(ProcessError::OtherArchitecture {
+            pid: self.pid,
+            theirs: architecture(&theirs),
+            ours: architecture(&ours),
+        })
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "20 bytes, before anything is watched"
+    )]
+    fn elf_identity(&self, path: &Path) -> Result<[u8; ELF_IDENTITY_BYTES], ProcessError> {
+        let mut identity = [0; ELF_IDENTITY_BYTES];
+        let read = fs::File::open(path)
+            .and_then(|mut file| io::Read::read_exact(&mut file, &mut identity));
+        read.map_err(|error| self.error(path, error))?;
+        Ok(identity)
+    }
+}
+
+/// Pages are at least this large on every Linux.
+const PAGE: usize = 4096;
+
+/// In words, from an ELF header (elf(5): `e_ident[EI_CLASS]`, `EI_DATA`, `e_machine`).
+fn architecture(identity: &[u8; ELF_IDENTITY_BYTES]) -> String {
+    let bits = match identity[4] {
+        1 => "32-bit",
+        2 => "64-bit",
+        _ => "unknown",
+    };
+    let big_endian = identity[5] == 2;
+    let machine = [identity[18], identity[19]];
+    let machine = if big_endian {
+        u16::from_be_bytes(machine)
+    } else {
+        u16::from_le_bytes(machine)
+    };
+    match machine {
+        3 => format!("x86 ({bits})"),
+        40 => format!("ARM ({bits})"),
+        62 => format!("x86-64 ({bits})"),
+        183 => format!("AArch64 ({bits})"),
+        243 => format!("RISC-V ({bits})"),
+        other => format!("ELF machine {other} ({bits})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_differ_by_class_and_machine() {
+        let mut identity = [0; ELF_IDENTITY_BYTES];
+        (identity[4], identity[5], identity[18]) = (2, 1, 62);
+        assert_eq!(architecture(&identity), "x86-64 (64-bit)");
+        identity[4] = 1;
+        assert_eq!(architecture(&identity), "x86-64 (32-bit)");
+        (identity[5], identity[18], identity[19]) = (2, 0, 40);
+        assert_eq!(architecture(&identity), "ARM (32-bit)");
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_ended() {
+        // Beyond the largest number that Linux gives (proc(5): pid_max is at most 2^22).
+        let error = ProcessView::of((1 << 22) + 1).expect_err("no such process");
+        assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
+    }
+
+    #[test]
+    fn memory_is_read_up_to_the_first_page_that_is_not_there() {
+        let view = ProcessView::own();
+        let word = 0x1122_3344_5566_7788_u64;
+        let address = std::ptr::from_ref(&word).addr() as u64;
+        assert_eq!(view.read_word(address), Some(word));
+        assert_eq!(view.read_word(8), None);
+    }
+
+    #[test]
+    fn the_own_process_tells_its_command_and_threads() {
+        let view = ProcessView::of(std::process::id()).expect("runs");
+        assert!(view.is_own());
+        assert!(view.command().expect("a name").contains("unstall"));
+        let threads = view.task_ids().expect("threads");
+        assert!(
+            threads.contains(&u32::try_from(nix::unistd::gettid().as_raw()).expect("positive"))
+        );
+    }
+}

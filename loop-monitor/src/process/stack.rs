@@ -1,0 +1,244 @@
+//! From a copy of a stack to its functions.
+//!
+//! `/proc` tells a waiting thread's stack and instruction pointers, but not its frame pointer.
+//! Unwind tables get by without it until they meet a function that needs it; there it is found as
+//! the lowest place above the stack pointer that looks like a frame (a saved frame pointer further
+//! up, and a return address behind a call instruction) and whose chain goes on like that.
+
+use std::fmt;
+
+use framehop::{FrameAddress, Unwinder};
+
+use super::address_space::AddressSpace;
+use super::symbols::Symbols;
+use super::unwind_tables::UnwindTables;
+use super::{ProcessError, ProcessView};
+use crate::cause::Frame;
+
+/// How much of a stack is copied: room for some hundred frames.
+pub const STACK_COPY_BYTES: usize = 64 * 1024;
+/// More frames than this are a recursion, of which the innermost ones tell enough.
+const FRAMES_MAX: usize = 256;
+/// Frames are rarely larger; a chain with larger ones isn't believed.
+const FRAME_BYTES_MAX: u64 = 1 << 20;
+/// Links of the chain that must hold before a frame pointer is believed.
+const LINKS_WANTED: usize = 3;
+/// Stands for an unknown frame pointer: not an address of any process.
+const UNKNOWN: u64 = 0xdead_beef_0000_0000;
+
+/// Where a thread stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer, where it is known.
+    pub bp: Option<u64>,
+}
+
+/// Part of a stack, as it was once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StackCopy {
+    /// The address of the first byte; at or below the stack pointer.
+    pub start: u64,
+    /// The bytes from there upwards.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for StackCopy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is on a stack may be secret, and is long.
+        write!(
+            formatter,
+            "{} bytes from {:#x}",
+            self.bytes.len(),
+            self.start
+        )
+    }
+}
+
+impl StackCopy {
+    /// Copies from `sp` upwards, as far as the stack goes; empty when nothing can be read.
+    #[must_use]
+    pub fn take(view: &ProcessView, sp: u64) -> Self {
+        let mut bytes = vec![0; STACK_COPY_BYTES];
+        // A stack that can't be read gives no frames, and the call still has its name.
+        let length = view.read_memory(sp, &mut bytes).unwrap_or(0);
+        bytes.truncate(length);
+        Self { start: sp, bytes }
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(offset..offset.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// Unwinds and resolves the stacks of one process.
+pub struct Stacks {
+    view: ProcessView,
+    space: AddressSpace,
+    tables: UnwindTables,
+    symbols: Symbols,
+}
+
+impl fmt::Debug for Stacks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Stacks")
+            .field("view", &self.view)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stacks {
+    /// For one process. Unwind tables and symbols are read when a stack first leads to them.
+    ///
+    /// # Errors
+    /// When it has ended or may not be read.
+    pub fn new(view: &ProcessView) -> Result<Self, ProcessError> {
+        Ok(Self {
+            view: view.clone(),
+            space: AddressSpace::read(view)?,
+            tables: UnwindTables::default(),
+            symbols: Symbols::new(view),
+        })
+    }
+
+    /// The functions on a stack, innermost first, those that the compiler inlined included.
+    ///
+    /// # Errors
+    /// When the process has ended or may not be read.
+    pub fn frames(
+        &mut self,
+        registers: Registers,
+        stack: &StackCopy,
+    ) -> Result<Vec<Frame>, ProcessError> {
+        let addresses = self.unwind(registers, stack)?;
+        Ok(self.frames_at(&addresses))
+    }
+
+    /// Addresses as [`Stacks::unwind`] gives them, resolved.
+    pub fn frames_at(&mut self, addresses: &[u64]) -> Vec<Frame> {
+        self.symbols.frames(&self.space, addresses)
+    }
+
+    /// One address for each function on the stack, innermost first; of callers an address within
+    /// the call instruction, so that it belongs to the line that called.
+    ///
+    /// # Errors
+    /// When the process has ended or may not be read.
+    pub fn unwind(
+        &mut self,
+        registers: Registers,
+        stack: &StackCopy,
+    ) -> Result<Vec<u64>, ProcessError> {
+        if !self.space.is_code(registers.ip) {
+            // Loaded since the map was read.
+            self.space = AddressSpace::read(&self.view)?;
+        }
+        // What the cache learns while the frame pointer is unknown may be wrong: one per stack.
+        let mut cache = framehop::CacheNative::<framehop::MayAllocateDuringUnwind>::new();
+        let bp = registers.bp.unwrap_or(UNKNOWN);
+        let mut unwound = native_registers(registers.ip, registers.sp, bp);
+        let mut at = FrameAddress::from_instruction_pointer(registers.ip);
+        let mut addresses = Vec::new();
+        while addresses.len() < FRAMES_MAX {
+            addresses.push(at.address_for_lookup());
+            self.tables
+                .prepare(&self.view, &self.space, at.address_for_lookup());
+            let before = unwound;
+            let mut read = |address| stack.word(address).ok_or(());
+            let mut next =
+                self.tables
+                    .unwinder
+                    .unwind_frame(at, &mut unwound, &mut cache, &mut read);
+            if next.is_err()
+                && before.bp() == UNKNOWN
+                && let Some(found) = self.find_frame_pointer(before.sp(), stack)
+            {
+                unwound = native_registers(before.ip(), before.sp(), found);
+                cache = framehop::CacheNative::new();
+                next = self
+                    .tables
+                    .unwinder
+                    .unwind_frame(at, &mut unwound, &mut cache, &mut read);
+            }
+            // An error is where the tables, or the copy, end: what was found stands.
+            let Some(address) = next.ok().flatten().filter(|next| self.space.is_code(*next)) else {
+                break;
+            };
+            // A stack only grows one way; anything else would go round for ever.
+            if unwound.sp() <= before.sp() {
+                break;
+            }
+            let Some(next) = FrameAddress::from_return_address(address) else {
+                break;
+            };
+            at = next;
+        }
+        Ok(addresses)
+    }
+
+    /// The lowest frame at or above `sp` whose chain holds.
+    fn find_frame_pointer(&self, sp: u64, stack: &StackCopy) -> Option<u64> {
+        let mut at = sp.next_multiple_of(8);
+        while at + 16 <= stack.end() {
+            if self.chain_holds(at, stack) {
+                return Some(at);
+            }
+            at += 8;
+        }
+        None
+    }
+
+    fn chain_holds(&self, mut at: u64, stack: &StackCopy) -> bool {
+        for link in 0..LINKS_WANTED {
+            let (Some(saved), Some(back)) = (stack.word(at), stack.word(at + 8)) else {
+                // The chain leaves the copy, which is no argument against it.
+                return link > 0;
+            };
+            // Cheap tests first: most words are neither.
+            let goes_up = saved > at && saved - at <= FRAME_BYTES_MAX && saved.is_multiple_of(8);
+            if !(goes_up || link > 0) || !self.space.is_code(back) || !self.follows_call(back) {
+                return false;
+            }
+            if !goes_up {
+                // The outermost function that keeps frame pointers: what it saved isn't one.
+                return true;
+            }
+            at = saved;
+        }
+        true
+    }
+
+    /// Whether a call instruction ends at this address: `e8 rel32`, or `ff /2` with 0 to 5 bytes
+    /// of address (Intel's manual, volume 2, CALL).
+    fn follows_call(&self, back: u64) -> bool {
+        const LONGEST: u64 = 7;
+        let mut code = [0; LONGEST as usize];
+        let read = self.view.read_memory(back.wrapping_sub(LONGEST), &mut code);
+        if !matches!(read, Ok(7)) {
+            return false;
+        }
+        let indirect = [2, 3, 4, 6, 7]
+            .iter()
+            .map(|length| 7 - length)
+            .any(|start| code[start] == 0xff && (code[start + 1] >> 3) & 7 == 2);
+        code[2] == 0xe8 || indirect
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+type NativeRegisters = framehop::x86_64::UnwindRegsX86_64;
+
+#[cfg(target_arch = "x86_64")]
+fn native_registers(ip: u64, sp: u64, bp: u64) -> NativeRegisters {
+    NativeRegisters::new(ip, sp, bp)
+}
