@@ -274,3 +274,160 @@ fn unproven(route: &str, reason: String) -> JudgedRoute {
         waits: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unstall_loop_monitor::UNMATCHED_ENDPOINT;
+    use unstall_loop_monitor::cause::{Cause, CauseClass};
+    use unstall_loop_monitor::certificate::{Finding, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME};
+    use unstall_loop_monitor::wire::Schema;
+
+    use super::*;
+
+    fn certificate(routes: &[(&str, RouteProof)]) -> Certificate {
+        let routes = routes.iter();
+        Certificate {
+            schema: Schema {
+                name: SCHEMA_NAME.to_owned(),
+                major: SCHEMA_MAJOR,
+                minor: SCHEMA_MINOR,
+            },
+            start_id: "a".to_owned(),
+            commit: None,
+            method: ProofMethod::SyscallUserDispatch,
+            routes: routes
+                .map(|(route, proof)| ((*route).to_owned(), proof.clone()))
+                .collect(),
+            not_covered: Vec::new(),
+        }
+    }
+
+    fn clean(requests: u64) -> RouteProof {
+        RouteProof {
+            requests,
+            polls: requests * 2,
+            ..RouteProof::default()
+        }
+    }
+
+    fn blocking() -> RouteProof {
+        let cause = Cause {
+            class: CauseClass::Sleep,
+            syscall: None,
+            target: None,
+            endpoint: None,
+            frames: Vec::new(),
+        };
+        RouteProof {
+            findings: vec![Finding { cause, count: 1 }],
+            ..clean(1)
+        }
+    }
+
+    fn sent(path: &str, completed: u64, failed: u64) -> Driven {
+        Driven {
+            name: format!("GET {path}"),
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            completed,
+            failed,
+            example: None,
+        }
+    }
+
+    fn judged(
+        after: &[(&str, RouteProof)],
+        demanded: &[&str],
+        driven: &[Driven],
+    ) -> Vec<(String, RouteVerdict)> {
+        let demanded: Vec<String> = demanded.iter().map(ToString::to_string).collect();
+        let routes = judge(Evidence {
+            before: &certificate(&[]),
+            after: &certificate(after),
+            demanded: &demanded,
+            driven,
+            waits: &BTreeMap::new(),
+        });
+        let named = routes.into_iter();
+        named.map(|judged| (judged.route, judged.verdict)).collect()
+    }
+
+    fn one(route: &str, verdict: RouteVerdict) -> Vec<(String, RouteVerdict)> {
+        vec![(route.to_owned(), verdict)]
+    }
+
+    #[test]
+    fn some_failures_leave_a_proof_and_nothing_else_does() {
+        let route = "GET /a/{id}";
+        let after = [(route, clean(4))];
+        let proven = judged(&after, &[], &[sent("/a/1", 3, 1)]);
+        assert_eq!(proven, one(route, RouteVerdict::Proven));
+        let failed = judged(&after, &[], &[sent("/a/1", 0, 4)]);
+        assert_eq!(failed, one(route, RouteVerdict::Unproven));
+        // Two requests of the scenarios on one route: one that is answered is enough.
+        let both = judged(&after, &[], &[sent("/a/1", 0, 2), sent("/a/${x}", 2, 0)]);
+        assert_eq!(both, one(route, RouteVerdict::Proven));
+    }
+
+    #[test]
+    fn a_call_that_was_caught_blocks_whatever_was_answered() {
+        let after = [("GET /a", blocking())];
+        let failed = judged(&after, &[], &[sent("/a", 0, 1)]);
+        assert_eq!(failed, one("GET /a", RouteVerdict::Blocking));
+    }
+
+    #[test]
+    fn requests_that_another_process_answered_are_no_proof() {
+        let after = [("GET /a", clean(3))];
+        let missed = judged(&after, &[], &[sent("/a", 4, 0)]);
+        assert_eq!(missed, one("GET /a", RouteVerdict::Unproven));
+    }
+
+    #[test]
+    fn buckets_count_only_where_they_hide_something() {
+        let quiet = [(UNMATCHED_ENDPOINT, clean(1)), (OTHER_ENDPOINT, clean(0))];
+        assert_eq!(judged(&quiet, &[], &[]), []);
+        assert_eq!(overall(&[]), RouteVerdict::Unproven);
+        let loud = [(UNMATCHED_ENDPOINT, blocking())];
+        assert_eq!(
+            judged(&loud, &[], &[]),
+            one(UNMATCHED_ENDPOINT, RouteVerdict::Blocking)
+        );
+        let crowded = [(OTHER_ENDPOINT, clean(1))];
+        assert_eq!(
+            judged(&crowded, &[], &[]),
+            one(OTHER_ENDPOINT, RouteVerdict::Unproven)
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_and_not_there_is_unproven_once() {
+        let none = judged(&[], &["GET /x", "GET /x"], &[]);
+        assert_eq!(none, one("GET /x", RouteVerdict::Unproven));
+        let there = judged(&[("GET /x", clean(1))], &["GET /x"], &[]);
+        assert_eq!(there, one("GET /x", RouteVerdict::Proven));
+        let unmonitored = judged(&[], &[], &[sent("/y/${id}", 1, 0)]);
+        assert_eq!(unmonitored, one("GET /y/${id}", RouteVerdict::Unproven));
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_decides() {
+        let after = [
+            ("GET /a", clean(1)),
+            ("GET /b", clean(0)),
+            ("GET /c", blocking()),
+        ];
+        let verdicts: Vec<RouteVerdict> = judged(&after, &[], &[])
+            .into_iter()
+            .map(|(_, verdict)| verdict)
+            .collect();
+        assert_eq!(
+            verdicts,
+            [
+                RouteVerdict::Blocking,
+                RouteVerdict::Unproven,
+                RouteVerdict::Proven
+            ]
+        );
+    }
+}

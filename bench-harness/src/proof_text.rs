@@ -1,7 +1,7 @@
 //! A certificate as people read it in a terminal: what blocks first, each with its line.
 
 use unstall_bench_harness::proof::{Driven, JudgedRoute, Waits};
-use unstall_loop_monitor::cause::Frame;
+use unstall_loop_monitor::cause::{Cause, Frame};
 use unstall_loop_monitor::certificate::{Certificate, Finding, ProofMethod, RouteVerdict};
 
 /// Own functions of a stack that are shown besides the blamed one.
@@ -105,10 +105,16 @@ impl Page {
     }
 
     fn finding(&mut self, finding: &Finding) {
-        let cause = visible(&finding.cause.to_string());
+        let call = Cause {
+            frames: Vec::new(),
+            ..finding.cause.clone()
+        };
         let times = counted(finding.count, "time");
-        self.line(&format!("    {cause} ({times})"));
+        self.line(&format!("    {} ({times})", visible(&call.to_string())));
         let blamed = finding.cause.blamed();
+        if let Some(blamed) = blamed {
+            self.line(&format!("        in {}", place(blamed)));
+        }
         let callers = finding.cause.frames.iter();
         let callers = callers
             .skip_while(|frame| Some(*frame) != blamed)
@@ -176,10 +182,7 @@ fn summary(routes: &[JudgedRoute]) -> String {
          router"
             .to_owned()
     } else if blocking + unproven == 0 {
-        format!(
-            "All {} proven: no call that can block on the exercised paths.",
-            counted(proven as u64, "route")
-        )
+        format!("Routes: {proven}, all proven: no call that can block on the exercised paths.")
     } else {
         format!("Routes: {blocking} blocking, {unproven} unproven, {proven} proven.")
     }
