@@ -13,10 +13,13 @@
 //! a stack or heap page that has to come back from swap, which is no call at all.
 
 mod harmless;
+mod subject;
 
 use syscalls::Sysno;
 
 use crate::cause::CauseClass;
+
+pub use subject::Subject;
 
 /// One system call at its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +58,6 @@ pub struct Descriptor {
     pub kind: DescriptorKind,
     /// It has `O_NONBLOCK`.
     pub is_nonblocking: bool,
-    /// A socket whose `close` waits for its peer (`SO_LINGER` with a time).
-    pub lingers: bool,
 }
 
 impl Descriptor {
@@ -76,7 +77,6 @@ impl Descriptor {
         Self {
             kind,
             is_nonblocking: status_flags & libc::O_NONBLOCK as u64 != 0,
-            lingers: false,
         }
     }
 
@@ -102,6 +102,9 @@ fn is_memory_device(device: u64) -> bool {
 pub trait CallFacts {
     /// What a descriptor is; `None` if it isn't open, and the call fails at once.
     fn descriptor(&mut self, descriptor: i32) -> Option<Descriptor>;
+    /// Whether it is a socket whose `close` waits for its peer (`SO_LINGER` with a time); who
+    /// can't know says no.
+    fn lingers(&mut self, descriptor: i32) -> bool;
     /// Copies the process's memory; `false` if it can't be read.
     fn read_memory(&mut self, address: u64, into: &mut [u8]) -> bool;
 }
@@ -300,10 +303,7 @@ fn is_zero_time(address: u64, facts: &mut impl CallFacts) -> bool {
 fn judge_memory_or_file(name: Sysno, call: &Call, facts: &mut impl CallFacts) -> Option<Judgement> {
     let a = &call.arguments;
     let judgement = match name {
-        Sysno::close => {
-            let lingers = facts.descriptor(int(a[0])).is_some_and(|fd| fd.lingers);
-            blocking_if(lingers, CauseClass::Io)
-        }
+        Sysno::close => blocking_if(facts.lingers(int(a[0])), CauseClass::Io),
         // An empty path is the descriptor itself, whose inode is in memory.
         Sysno::newfstatat => blocking_if(!is_of_descriptor(a[1], a[3], facts), CauseClass::Io),
         Sysno::statx => blocking_if(!is_of_descriptor(a[1], a[2], facts), CauseClass::Io),

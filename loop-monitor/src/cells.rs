@@ -128,6 +128,9 @@ pub(crate) struct EndpointCells {
     blocked: BlockedCells,
     blocked_ns_by_part: [AtomicU64; PARTS],
     shards: Box<[Shard]>,
+    /// What its caught calls came to.
+    #[cfg(feature = "prove")]
+    pub(crate) proof: crate::prove::Scope,
 }
 
 impl EndpointCells {
@@ -147,6 +150,8 @@ impl EndpointCells {
             blocked: BlockedCells::default(),
             blocked_ns_by_part: Default::default(),
             shards: (0..shards).map(|_| Shard::default()).collect(),
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Scope::default(),
         }
     }
 

@@ -35,7 +35,7 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
-#[cfg(feature = "outside")]
+#[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
 pub mod outside;
 mod poll_slots;
 mod polls;
@@ -43,9 +43,8 @@ mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
-#[cfg(feature = "outside")]
-#[path = "prove/stops.rs"]
-mod prove_stops;
+#[cfg(feature = "prove")]
+pub mod prove;
 mod readings;
 #[cfg(feature = "axum")]
 mod router;

@@ -52,6 +52,8 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    #[cfg(feature = "prove")]
+    pub(crate) proof: crate::prove::ProofState,
 }
 
 /// Where the snapshot is served, and to whom.
@@ -65,8 +67,8 @@ pub(crate) struct Access {
 /// A path that can't be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "monitor path {path:?}: expected `/` followed by plain segments, and not the monitor's other \
-     path; use something like {SNAPSHOT_PATH:?}"
+    "monitor path {path:?}: expected `/` followed by plain segments, and not another path of \
+     the monitor; use something like {SNAPSHOT_PATH:?}"
 )]
 pub struct PathError {
     /// As given.
@@ -81,6 +83,8 @@ pub struct MonitorBuilder {
     endpoints_max: usize,
     pool_threads_max: Option<usize>,
     access: Access,
+    #[cfg(feature = "prove")]
+    proof: crate::prove::Proof,
 }
 
 impl Monitor {
@@ -98,6 +102,8 @@ impl Monitor {
                 metrics_path: METRICS_PATH.to_owned(),
                 token: None,
             },
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Proof::Off,
         }
     }
 
@@ -245,6 +251,28 @@ impl MonitorBuilder {
         self
     }
 
+    /// Whether every system call inside a monitored poll is caught and judged. Where the kernel
+    /// can't, the [certificate](Monitor::certificate) says so.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove(mut self, proof: crate::prove::Proof) -> Self {
+        self.proof = proof;
+        self
+    }
+
+    /// Proves if `UNSTALL_PROVE` is `1` in the environment, as `unstall prove` sets it.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove_from_environment(self) -> Self {
+        use crate::prove::Proof;
+        let asked = std::env::var_os(crate::certificate::PROVE_VARIABLE);
+        if asked.is_some_and(|value| value == "1") {
+            self.prove(Proof::SystemCalls)
+        } else {
+            self.prove(Proof::Off)
+        }
+    }
+
     /// Builds the monitor. Takes about a millisecond, in which it asks the kernel on a short-lived
     /// thread whether its counters see a sleep; so build it before the runtime.
     #[must_use]
@@ -267,6 +295,8 @@ impl MonitorBuilder {
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                #[cfg(feature = "prove")]
+                proof: crate::prove::ProofState::new(self.proof),
             }),
         }
     }
@@ -275,7 +305,8 @@ impl MonitorBuilder {
 /// What axum can serve without reading it as a pattern.
 fn plain_path(path: String, taken: &str) -> Result<String, PathError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.~".contains(&byte);
-    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && path != taken {
+    let is_taken = path == taken || path == crate::certificate::CERTIFICATE_PATH;
+    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && !is_taken {
         Ok(path)
     } else {
         Err(PathError { path })
@@ -320,6 +351,10 @@ impl MonitorState {
             request_hold_ns,
             start: self.meter.begin_poll(endpoint),
         };
+        // Within a poll that is proven already, this is part of it. Dropped before the poll ends.
+        #[cfg(feature = "prove")]
+        let _armed = (self.proof.is_on && !crate::prove::Armed::is_on())
+            .then(|| crate::prove::Armed::enter(&endpoint.proof));
         poll()
     }
 
@@ -374,6 +409,7 @@ mod tests {
             "/a?b",
             "/ä",
             METRICS_PATH,
+            crate::certificate::CERTIFICATE_PATH,
         ] {
             let error = Monitor::builder().snapshot_path(path).expect_err(path);
             assert!(error.to_string().contains(&format!("{path:?}")), "{error}");

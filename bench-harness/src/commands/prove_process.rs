@@ -10,7 +10,7 @@ use unstall_bench_harness::engine::Stop;
 use unstall_bench_harness::proof::{self, Evidence};
 use unstall_loop_monitor::certificate::Certificate;
 use unstall_loop_monitor::outside::tracer::{
-    EventSink, TraceEnd, TraceEvent, TraceOptions, TracedThreads, Tracer,
+    EventSink, TraceEnd, TraceEvent, TraceOptions, TracedThreads, Tracer, monotonic_ns,
 };
 
 use super::prove::write;
@@ -47,7 +47,7 @@ pub(crate) fn execute(
     let end = wait(&tracer, arguments.duration, &stop);
     let after = tracer.certificate();
     if arguments.events {
-        return Ok(end_of_events(end, &after));
+        return Ok(end_of_events(end, after));
     }
     if end == Some(TraceEnd::OtherProgram) {
         console.note(format!(
@@ -99,16 +99,12 @@ fn certify(
 }
 
 /// The tracer tells its own end unless it was this command that ended; then it's told here.
-fn end_of_events(end: Option<TraceEnd>, certificate: &Certificate) -> Outcome {
+fn end_of_events(end: Option<TraceEnd>, certificate: Certificate) -> Outcome {
     if end.is_none() {
-        let calls = certificate.routes.values().map(|route| route.calls).sum();
-        let findings = certificate.routes.values().flat_map(|it| &it.findings);
         tell(&TraceEvent::End {
-            mono_ns: unstall_loop_monitor::outside::tracer::monotonic_ns(),
+            mono_ns: monotonic_ns(),
             reason: TraceEnd::Asked,
-            calls,
-            findings: findings.map(|finding| finding.count).sum(),
-            unread_stacks: 0,
+            certificate: Box::new(certificate),
         });
     }
     Outcome::default()
@@ -126,7 +122,13 @@ fn trace_stretches(pid: u32) -> anyhow::Result<Outcome> {
             line.trim() == "begin",
             "`{line}` is no word of --stretches: write `begin`"
         );
-        let tracer = Tracer::attach(pid, options.clone(), Box::new(tell))?;
+        // Whoever reads may stand still between two events: only the first and the last are told.
+        let sink: EventSink = Box::new(|event| {
+            if matches!(event, TraceEvent::Ready { .. } | TraceEvent::End { .. }) {
+                tell(event);
+            }
+        });
+        let tracer = Tracer::attach(pid, options.clone(), sink)?;
         while tracer.wait_for_end(Duration::from_secs(3_600)).is_none() {}
     }
     Ok(Outcome::default())

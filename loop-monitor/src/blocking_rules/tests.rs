@@ -39,6 +39,10 @@ impl CallFacts for Paper {
         self.descriptors.get(&descriptor).copied()
     }
 
+    fn lingers(&mut self, descriptor: i32) -> bool {
+        descriptor == LINGERING as i32
+    }
+
     fn read_memory(&mut self, address: u64, into: &mut [u8]) -> bool {
         match self.memory.get(&address) {
             Some(bytes) if bytes.len() >= into.len() => {
@@ -53,30 +57,29 @@ impl CallFacts for Paper {
 fn paper() -> Paper {
     use DescriptorKind as Kind;
     let descriptors = [
-        (0, Kind::CharacterDevice, false, false),
-        (1, Kind::Pipe, false, false),
-        (2, Kind::File, false, false),
-        (FILE, Kind::File, false, false),
-        (FILE_NONBLOCKING, Kind::File, true, false),
-        (SOCKET, Kind::Socket, false, false),
-        (SOCKET_NONBLOCKING, Kind::Socket, true, false),
-        (PIPE, Kind::Pipe, false, false),
-        (PIPE_NONBLOCKING, Kind::Pipe, true, false),
-        (NULL_DEVICE, Kind::MemoryDevice, false, false),
-        (EVENT, Kind::Anonymous, false, false),
-        (EVENT_NONBLOCKING, Kind::Anonymous, true, false),
-        (LINGERING, Kind::Socket, true, true),
-        (TERMINAL, Kind::CharacterDevice, false, false),
+        (0, Kind::CharacterDevice, false),
+        (1, Kind::Pipe, false),
+        (2, Kind::File, false),
+        (FILE, Kind::File, false),
+        (FILE_NONBLOCKING, Kind::File, true),
+        (SOCKET, Kind::Socket, false),
+        (SOCKET_NONBLOCKING, Kind::Socket, true),
+        (PIPE, Kind::Pipe, false),
+        (PIPE_NONBLOCKING, Kind::Pipe, true),
+        (NULL_DEVICE, Kind::MemoryDevice, false),
+        (EVENT, Kind::Anonymous, false),
+        (EVENT_NONBLOCKING, Kind::Anonymous, true),
+        (LINGERING, Kind::Socket, true),
+        (TERMINAL, Kind::CharacterDevice, false),
     ];
     let time = |seconds: u64| [seconds.to_ne_bytes(), [0; 8]].concat();
     Paper {
         descriptors: descriptors
             .into_iter()
-            .map(|(number, kind, is_nonblocking, lingers)| {
+            .map(|(number, kind, is_nonblocking)| {
                 let descriptor = Descriptor {
                     kind,
                     is_nonblocking,
-                    lingers,
                 };
                 (i32::try_from(number).expect("small"), descriptor)
             })
@@ -428,6 +431,40 @@ fn small_questions_to_the_kernel_are_harmless() {
     says(Sysno::nanosleep, &[SOME_TIME], SLEEP);
     says(Sysno::clock_nanosleep, &[0, 0, SOME_TIME], SLEEP);
     says(Sysno::pause, &[], SLEEP);
+}
+
+#[test]
+fn a_call_s_subject_is_the_argument_that_says_most() {
+    let subject = |name: Sysno, arguments: [u64; 6]| {
+        let number = name.id() as u64;
+        Subject::of(&Call { number, arguments }, &mut paper())
+    };
+    let a = [7, A_PATH, 2, 9, 0x80, 16];
+    assert_eq!(subject(Sysno::read, a), Subject::Descriptor(7));
+    assert_eq!(subject(Sysno::fsync, a), Subject::Descriptor(7));
+    assert_eq!(subject(Sysno::open, a), Subject::Path(7));
+    assert_eq!(subject(Sysno::openat, a), Subject::Path(A_PATH));
+    let (address, length) = (A_PATH, 2);
+    assert_eq!(
+        subject(Sysno::connect, a),
+        Subject::Address { address, length }
+    );
+    let (address, length) = (0x80, 16);
+    assert_eq!(
+        subject(Sysno::sendto, a),
+        Subject::Address { address, length }
+    );
+    assert_eq!(
+        subject(Sysno::sendto, [7; 6].map(|_| 0)),
+        Subject::Descriptor(0)
+    );
+    assert_eq!(
+        subject(Sysno::poll, [SOME_TIME, 1, 0, 0, 0, 0]),
+        Subject::Descriptor(1)
+    );
+    assert_eq!(subject(Sysno::poll, [0; 6]), Subject::Nothing);
+    assert_eq!(subject(Sysno::futex, a), Subject::Nothing);
+    assert_eq!(subject(Sysno::nanosleep, a), Subject::Nothing);
 }
 
 #[test]

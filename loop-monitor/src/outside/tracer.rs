@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::tracer_ledger::Ledger;
 pub use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
+use super::tracer_python::PythonStacks;
 use super::tracer_session::Session;
 use crate::cause::Cause;
 use crate::certificate::Certificate;
@@ -39,9 +40,15 @@ pub enum TracedThreads {
 pub struct TraceOptions {
     /// Which threads.
     pub threads: TracedThreads,
+    /// Shared by traces of one process, the later ones start sooner.
+    pub memory: TraceMemory,
     /// Names of peers, by their address.
     pub names: Vec<(std::net::SocketAddr, String)>,
 }
+
+/// What a trace has learnt about its process' Python, for the next trace of the same process.
+#[derive(Debug, Clone, Default)]
+pub struct TraceMemory(pub(super) Arc<Mutex<Option<PythonStacks>>>);
 
 /// Why a process can't be traced.
 #[derive(Debug, thiserror::Error)]
@@ -87,16 +94,13 @@ pub enum TraceError {
         /// The process.
         pid: u32,
     },
-    /// This machine's registers aren't known.
-    #[error("tracing is built for x86-64 Linux only; the tiers without a proof work elsewhere")]
-    Unsupported,
-    /// The tracing thread could not start.
-    #[error("no thread for tracing: {0}")]
+    /// The tracing thread could not start, or died.
+    #[error("the thread that traces can't go on: {0}")]
     Thread(std::io::Error),
 }
 
 /// One thing that a trace tells while it runs; as JSON, one line each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TraceEvent {
     /// All threads are traced from now on.
@@ -134,12 +138,8 @@ pub enum TraceEvent {
         mono_ns: u64,
         /// Why.
         reason: TraceEnd,
-        /// Calls that were looked at.
-        calls: u64,
-        /// Findings in all.
-        findings: u64,
-        /// Calls whose Python stack could not be read; each is a finding without a line.
-        unread_stacks: u64,
+        /// All that was found.
+        certificate: Box<Certificate>,
     },
 }
 
@@ -160,6 +160,9 @@ pub enum TraceEnd {
 /// `lseek(-1, MARKER_OFFSET, SEEK_SET)` by a traced thread ends the trace right there: a call that
 /// fails, changes nothing, and comes in exact order among the others of its thread.
 pub const MARKER_OFFSET: u64 = 0x0055_4e53_5441_4c4c;
+
+/// The same with this offset begins it: with [`TracedThreads::All`] nothing counts before.
+pub const BEGIN_MARKER_OFFSET: u64 = MARKER_OFFSET - 1;
 
 /// What the tracing thread and its owner share.
 #[derive(Debug, Default)]
@@ -215,20 +218,15 @@ impl Tracer {
         )]
         let answer = attached.recv();
         // Without an answer the thread has died, which only a panic can do.
-        let identity = answer.unwrap_or(Err(TraceError::Unsupported))?;
+        let died = || TraceError::Thread(std::io::Error::other("it died"));
+        let identity = answer.map_err(|_| died())??;
         Ok(Self { shared, identity })
     }
 
     /// What was found so far.
     #[must_use]
     pub fn certificate(&self) -> Certificate {
-        let Identity {
-            start_id,
-            commit,
-            not_covered,
-        } = &self.identity;
-        let ledger = self.shared.ledger();
-        ledger.certificate(start_id, commit.as_deref(), not_covered)
+        self.shared.ledger().certificate(&self.identity)
     }
 
     /// Why the trace has ended, if it has by then.

@@ -8,8 +8,9 @@ use syscalls::Sysno;
 
 use super::tracer_python::{PythonStack, PythonStacks};
 use crate::blocking_rules::{self, CallFacts, Descriptor, Judgement};
-use crate::cause::{Cause, CauseClass, Target};
+use crate::cause::{Cause, CauseClass, Frame, Target};
 use crate::process::descriptors::Descriptors;
+use crate::process::stack::{Registers, StackCopy, Stacks};
 use crate::process::{Call, ProcessView, Syscall};
 
 /// How much of a stack is searched for the code that made a call.
@@ -25,6 +26,7 @@ pub(super) struct Entry {
     pub(super) arguments: [u64; 6],
     pub(super) ip: u64,
     pub(super) sp: u64,
+    pub(super) bp: u64,
     /// What `pthread_self` gives: the base of the thread's own storage.
     pub(super) thread_pointer: u64,
 }
@@ -55,6 +57,7 @@ pub(super) struct Judge {
     own_waits: BTreeSet<(u32, u64)>,
     /// Programs in machine code: the lowest epoll descriptor that a thread waits on is its loop's.
     lowest_epoll: BTreeMap<u32, u64>,
+    stacks: Option<Stacks>,
     /// Calls whose stack could not be read.
     pub(super) unread_stacks: u64,
 }
@@ -73,8 +76,14 @@ impl Judge {
             loops_only,
             own_waits: BTreeSet::new(),
             lowest_epoll: BTreeMap::new(),
+            stacks: None,
             unread_stacks: 0,
         }
+    }
+
+    /// Gives back what reads Python's stacks, for the next trace.
+    pub(super) fn take_python(&mut self) -> Option<PythonStacks> {
+        self.python.take()
     }
 
     /// Looks at one call.
@@ -101,12 +110,12 @@ impl Judge {
         if name.is_some_and(is_write) && self.is_log(first) {
             return Seen::Log;
         }
-        let is_epoll = name.is_some_and(is_epoll_wait);
-        if is_epoll && self.own_waits.contains(&(entry.tid, first)) {
+        let waits = EventWait::of(name);
+        if waits == EventWait::Epoll && self.own_waits.contains(&(entry.tid, first)) {
             return Seen::OwnWait;
         }
         let stack = match &mut self.python {
-            None => return self.look_at_machine_code(entry, is_epoll, class),
+            None => return self.look_at_machine_code(entry, waits, class),
             Some(python) => {
                 if class == CauseClass::Lock && python.is_interpreter_lock(first) {
                     return Seen::Harmless;
@@ -117,7 +126,7 @@ impl Judge {
         match stack {
             // A thread that never ran Python holds no loop of Python's.
             Ok(None) => Seen::Harmless,
-            Ok(Some(stack)) => self.look_at_python(entry, is_epoll, class, stack),
+            Ok(Some(stack)) => self.look_at_python(entry, waits, class, stack),
             Err(_) => {
                 // Counted and told at the end; better one too many than one unseen.
                 self.unread_stacks += 1;
@@ -129,23 +138,27 @@ impl Judge {
     fn look_at_python(
         &mut self,
         entry: &Entry,
-        is_epoll: bool,
+        waits: EventWait,
         class: CauseClass,
         stack: PythonStack,
     ) -> Seen {
-        if is_epoll && (stack.is_own_wait() || self.is_called_by_uvloop(entry)) {
+        if waits == EventWait::Epoll && (stack.is_own_wait() || self.is_called_by_uvloop(entry)) {
             self.own_waits.insert((entry.tid, entry.arguments[0]));
             return Seen::OwnWait;
         }
         if !stack.is_in_step() && !self.is_below_uvloop(entry) {
             return Seen::Harmless;
         }
-        if class == CauseClass::Lock
-            && let Some(reason) = stack.hand_over()
-        {
+        if let Some(reason) = stack.hand_over(class) {
             return Seen::Exempt(reason);
         }
+        if waits == EventWait::Ring && self.is_called_by_uvloop(entry) {
+            return Seen::Exempt("libuv tells the kernel what it waits for, in one go (io_uring)");
+        }
         let (stack, is_import) = stack.without_import();
+        if let Some(reason) = stack.test_client() {
+            return Seen::Exempt(reason);
+        }
         let mut cause = if is_import {
             imported()
         } else {
@@ -155,8 +168,11 @@ impl Judge {
         Seen::Finding(cause)
     }
 
-    fn look_at_machine_code(&mut self, entry: &Entry, is_epoll: bool, class: CauseClass) -> Seen {
-        if is_epoll {
+    fn look_at_machine_code(&mut self, entry: &Entry, waits: EventWait, class: CauseClass) -> Seen {
+        if waits == EventWait::Ring {
+            return Seen::OwnWait;
+        }
+        if waits == EventWait::Epoll {
             let descriptor = entry.arguments[0];
             let lowest = self.lowest_epoll.entry(entry.tid).or_insert(descriptor);
             *lowest = descriptor.min(*lowest);
@@ -167,7 +183,30 @@ impl Judge {
         if !self.loops_only {
             return Seen::Harmless;
         }
-        Seen::Finding(self.cause(entry, class))
+        let frames = self.machine_frames(entry);
+        if class == CauseClass::Lock && frames.iter().any(is_parked_worker) {
+            return Seen::OwnWait;
+        }
+        let mut cause = self.cause(entry, class);
+        cause.frames = frames;
+        Seen::Finding(cause)
+    }
+
+    /// The stack of a program in machine code; empty when it can't be read.
+    fn machine_frames(&mut self, entry: &Entry) -> Vec<Frame> {
+        if self.stacks.is_none() {
+            // A process that ends meanwhile has no stack, and its end is told by the wait.
+            self.stacks = Stacks::new(&self.view).ok();
+        }
+        let registers = Registers {
+            ip: entry.ip,
+            sp: entry.sp,
+            bp: Some(entry.bp),
+        };
+        let copy = StackCopy::take(&self.view, entry.sp);
+        let stacks = self.stacks.as_mut();
+        let frames = stacks.and_then(|stacks| stacks.frames(registers, &copy).ok());
+        frames.unwrap_or_default()
     }
 
     /// The call and its target, without a stack.
@@ -245,15 +284,32 @@ fn imported() -> Cause {
     }
 }
 
+/// A worker of Tokio that has nothing to do, while another one waits for events.
+fn is_parked_worker(frame: &Frame) -> bool {
+    let name = frame.function.as_str();
+    name.contains("tokio::runtime") && name.contains("park")
+}
+
 fn is_uvloop(path: &str) -> bool {
     path.contains("/uvloop/")
 }
 
-fn is_epoll_wait(name: Sysno) -> bool {
-    matches!(
-        name,
-        Sysno::epoll_wait | Sysno::epoll_pwait | Sysno::epoll_pwait2
-    )
+/// Calls by which event loops wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventWait {
+    No,
+    Epoll,
+    Ring,
+}
+
+impl EventWait {
+    fn of(name: Option<Sysno>) -> Self {
+        match name {
+            Some(Sysno::epoll_wait | Sysno::epoll_pwait | Sysno::epoll_pwait2) => Self::Epoll,
+            Some(Sysno::io_uring_enter) => Self::Ring,
+            _ => Self::No,
+        }
+    }
 }
 
 fn is_write(name: Sysno) -> bool {

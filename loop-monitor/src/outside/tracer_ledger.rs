@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::tracer::Identity;
 use super::tracer_routes::EndpointCounts;
 use crate::cause::Cause;
 use crate::certificate::{
@@ -72,26 +73,12 @@ impl Ledger {
         self.now = counts;
     }
 
-    /// Calls seen, findings among them.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        let routes = self.routes.values();
-        routes.fold((0, 0), |(calls, findings), route| {
-            let found: u64 = route.findings.values().sum();
-            (calls + route.calls, findings + found)
-        })
-    }
-
     fn route(&mut self, route: &str) -> &mut Route {
         self.routes.entry(route.to_owned()).or_default()
     }
 
     /// The certificate as it stands.
-    pub(super) fn certificate(
-        &self,
-        start_id: &str,
-        commit: Option<&str>,
-        not_covered: &[String],
-    ) -> Certificate {
+    pub(super) fn certificate(&self, identity: &Identity) -> Certificate {
         let mut routes: BTreeMap<String, RouteProof> = BTreeMap::new();
         for counts in &self.now {
             let (requests, steps) = self.before.get(&counts.name).copied().unwrap_or((0, 0));
@@ -115,11 +102,11 @@ impl Ledger {
                 major: SCHEMA_MAJOR,
                 minor: SCHEMA_MINOR,
             },
-            start_id: start_id.to_owned(),
-            commit: commit.map(str::to_owned),
+            start_id: identity.start_id.clone(),
+            commit: identity.commit.clone(),
             method: ProofMethod::Tracing,
             routes,
-            not_covered: not_covered.to_vec(),
+            not_covered: identity.not_covered.clone(),
         }
     }
 }
@@ -158,6 +145,14 @@ mod tests {
         }
     }
 
+    fn identity() -> Identity {
+        Identity {
+            start_id: "1".to_owned(),
+            commit: None,
+            not_covered: Vec::new(),
+        }
+    }
+
     fn cause() -> Cause {
         Cause {
             class: CauseClass::Sleep,
@@ -177,7 +172,7 @@ mod tests {
         ledger.add_calls("GET /new", 1, 0);
         let now = vec![counts("GET /old", 5, 9), counts("GET /new", 2, 3)];
         ledger.take_counts(now, false);
-        let certificate = ledger.certificate("1", None, &[]);
+        let certificate = ledger.certificate(&identity());
         assert_eq!(certificate.verdict("GET /old"), RouteVerdict::Unproven);
         assert_eq!(certificate.verdict("GET /new"), RouteVerdict::Blocking);
         let proof = &certificate.routes["GET /new"];
@@ -187,7 +182,7 @@ mod tests {
         );
         let endpoint = proof.findings[0].cause.endpoint.as_deref();
         assert_eq!(endpoint, Some("GET /new"));
-        assert_eq!(ledger.totals(), (1, 2));
+        assert_eq!(proof.calls, 1);
     }
 
     #[test]
@@ -196,7 +191,7 @@ mod tests {
         ledger.take_counts(Vec::new(), true);
         ledger.add_exemption("GET /x", "why");
         ledger.take_counts(vec![counts("GET /x", 1, 1)], false);
-        let certificate = ledger.certificate("1", None, &[]);
+        let certificate = ledger.certificate(&identity());
         assert_eq!(certificate.verdict("GET /x"), RouteVerdict::Proven);
         assert_eq!(certificate.routes["GET /x"].exemptions[0].reason, "why");
     }

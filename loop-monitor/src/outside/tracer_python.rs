@@ -1,6 +1,7 @@
 //! Python's stacks of a thread that stands still, by py-spy, and what they say of the call that
 //! the thread is about to make.
 
+use std::fmt;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -11,7 +12,7 @@ use py_spy::config::LockingStrategy;
 use py_spy::python_process_info::PythonProcessInfo;
 use py_spy::{Config, PythonSpy};
 
-use crate::cause::Frame;
+use crate::cause::{CauseClass, Frame};
 
 /// Other threads run on while stacks are read, and may tear what is read of theirs.
 const READS_MAX: usize = 8;
@@ -21,6 +22,13 @@ pub(super) struct PythonStacks {
     spy: PythonSpy,
     /// Where the interpreter keeps its own locks, the one of the interpreter among them.
     runtime: Range<u64>,
+}
+
+impl fmt::Debug for PythonStacks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let python = format!("Python {} of process {}", self.spy.version, self.spy.pid);
+        formatter.write_str(&python)
+    }
 }
 
 impl PythonStacks {
@@ -151,28 +159,45 @@ impl PythonStack {
 
     /// A wait that is the loop's own business with its threads: they run the moment they are
     /// asked to. Its reason, in words.
-    pub(super) fn hand_over(&self) -> Option<&'static str> {
-        let near = self.frames.get(..self.frames.len().min(6))?;
+    pub(super) fn hand_over(&self, class: CauseClass) -> Option<&'static str> {
+        let own = self.frames.iter().position(|frame| frame.is_own);
+        let near = &self.frames[..own.unwrap_or(self.frames.len())];
         let any = |file: &str, names: &[&str]| {
             let is_there = |frame| names.iter().any(|name| is_at(frame, file, name));
             near.iter().any(is_there)
         };
-        if any("threading.py", &["start"]) {
+        let is_lock = class == CauseClass::Lock;
+        if is_lock && any("threading.py", &["start"]) {
             return Some("waits until a thread that it started runs (threading.Thread.start)");
         }
-        let pool = ["submit", "_adjust_thread_count"];
+        // The first time it also loads its modules and counts the cores.
+        if any("asyncio/base_events.py", &["run_in_executor"])
+            || any(
+                "concurrent/futures/thread.py",
+                &["submit", "_adjust_thread_count"],
+            )
+        {
+            return Some("hands work to a pool of threads (run_in_executor, submit)");
+        }
         let future = [
             "add_done_callback",
             "set_result",
             "_invoke_callbacks",
             "cancel",
         ];
-        if any("concurrent/futures/thread.py", &pool) || any("concurrent/futures/_base.py", &future)
-        {
-            return Some("hands work to a pool of threads (concurrent.futures)");
+        if is_lock && any("concurrent/futures/_base.py", &future) {
+            return Some("shares a future with a thread (concurrent.futures)");
         }
-        any("asyncio/base_events.py", &["shutdown_default_executor"])
-            .then_some("asyncio ends its pool of threads when the loop closes")
+        let is_end = any("asyncio/base_events.py", &["shutdown_default_executor"]);
+        is_end.then_some("asyncio ends its pool of threads when the loop closes")
+    }
+
+    /// The test's client and not the application: httpx looks for an async library by an import in
+    /// each request that it makes in-process.
+    pub(super) fn test_client(&self) -> Option<&'static str> {
+        let innermost = self.frames.first()?.file.as_deref()?;
+        is_file(innermost, "httpx/_transports/asgi.py")
+            .then_some("httpx looks for an async library (a test's client)")
     }
 
     /// Modules are loaded; the frames below the importing line are left out, so that the import
@@ -326,18 +351,18 @@ mod tests {
                 "ThreadPoolExecutor._adjust_thread_count",
             ),
         ];
-        assert!(stack(&start).hand_over().is_some());
+        assert!(stack(&start).hand_over(CauseClass::Lock).is_some());
         let result = [
             ("LIB/threading.py", "Condition.wait"),
             ("LIB/concurrent/futures/_base.py", "Future.result"),
             ("/app/main.py", "handler"),
         ];
-        assert_eq!(stack(&result).hand_over(), None);
+        assert_eq!(stack(&result).hand_over(CauseClass::Lock), None);
         let join = [
             ("LIB/threading.py", "Thread.join"),
             ("/app/main.py", "handler"),
         ];
-        assert_eq!(stack(&join).hand_over(), None);
+        assert_eq!(stack(&join).hand_over(CauseClass::Lock), None);
     }
 
     #[test]

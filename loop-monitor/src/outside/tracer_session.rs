@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -13,8 +13,8 @@ use nix::unistd::{Pid, getpid};
 use syscalls::Sysno;
 
 use super::tracer::{
-    EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError, TraceEvent, TraceOptions,
-    TracedThreads, monotonic_ns,
+    BEGIN_MARKER_OFFSET, EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError,
+    TraceEvent, TraceMemory, TraceOptions, TracedThreads, monotonic_ns,
 };
 use super::tracer_judge::{Entry, Judge, Seen};
 use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
@@ -23,7 +23,7 @@ use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};
 use crate::cause::Cause;
 use crate::process::ProcessView;
-use crate::prove_stops::{self as stops, Stop};
+use crate::prove::stops::{self, Stop};
 
 /// How often new loops, new route memory and counts are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
@@ -50,6 +50,9 @@ pub(super) struct Session {
     looked_around: Instant,
     identity: Identity,
     has_ended: bool,
+    /// The mark that begins a stretch has been seen, where one is waited for.
+    has_begun: bool,
+    memory: TraceMemory,
     sink: EventSink,
     shared: Arc<Shared>,
 }
@@ -62,12 +65,17 @@ impl Session {
         sink: EventSink,
         shared: Arc<Shared>,
     ) -> Result<Self, TraceError> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(TraceError::Unsupported);
-        }
         let view = ProcessView::of(pid)?;
-        let python = PythonStacks::open(pid);
-        let mut python = python.map_err(|reason| TraceError::Python { pid, reason })?;
+        let remembered = options
+            .memory
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut python = match remembered {
+            Some(python) => Some(python),
+            None => PythonStacks::open(pid).map_err(|reason| TraceError::Python { pid, reason })?,
+        };
         let which = options.threads;
         if which == TracedThreads::All && python.is_none() {
             return Err(TraceError::NotPython { pid });
@@ -90,6 +98,8 @@ impl Session {
             looked_around: Instant::now(),
             identity,
             has_ended: false,
+            has_begun: which == TracedThreads::Loops,
+            memory: options.memory.clone(),
             sink,
             shared,
             view,
@@ -190,9 +200,9 @@ impl Session {
             Stop::Other => self.welcome(tid),
             Stop::Syscall => match self.answer_call(tid) {
                 Ok(true) => {
-                    let end = self.end(TraceEnd::Marked);
+                    // First, so that whoever reads the end isn't held by us meanwhile.
                     self.let_go(tid, stop);
-                    return Some(end);
+                    return Some(self.end(TraceEnd::Marked));
                 }
                 Ok(false) => stops::go_on(tid, 0),
                 Err(errno) => Err(errno),
@@ -224,10 +234,15 @@ impl Session {
         let Some(entry) = entry_of(tid)? else {
             return Ok(false);
         };
-        let is_mark = usize::try_from(entry.number) == Ok(Sysno::lseek as usize)
-            && entry.arguments[1] == MARKER_OFFSET;
-        if is_mark {
-            return Ok(true);
+        if usize::try_from(entry.number) == Ok(Sysno::lseek as usize) {
+            match entry.arguments[1] {
+                MARKER_OFFSET => return Ok(true),
+                BEGIN_MARKER_OFFSET => self.has_begun = true,
+                _ => {}
+            }
+        }
+        if !self.has_begun {
+            return Ok(false);
         }
         let request = self
             .routes
@@ -356,7 +371,7 @@ impl Session {
         (self.sink)(&event);
     }
 
-    /// The last word, while the process can still be read.
+    /// The last word.
     fn end(&mut self, reason: TraceEnd) -> TraceEnd {
         if self.has_ended {
             return reason;
@@ -364,14 +379,20 @@ impl Session {
         self.has_ended = true;
         self.take_counts(false);
         self.settle(true);
-        let (calls, findings) = self.shared.ledger().totals();
+        let mut identity = self.identity.clone();
+        if self.judge.unread_stacks > 0 {
+            identity.not_covered.push(format!(
+                "{} calls have no line: their Python stacks could not be read",
+                self.judge.unread_stacks
+            ));
+        }
+        let certificate = self.shared.ledger().certificate(&identity);
         let event = TraceEvent::End {
             mono_ns: monotonic_ns(),
             reason,
-            calls,
-            findings,
-            unread_stacks: self.judge.unread_stacks,
+            certificate: Box::new(certificate),
         };
+        *self.memory.0.lock().unwrap_or_else(PoisonError::into_inner) = self.judge.take_python();
         (self.sink)(&event);
         reason
     }
@@ -411,7 +432,6 @@ fn release(tid: Pid, stop: Stop) {
 }
 
 /// The call that a thread enters; `None` when it leaves one.
-#[cfg(target_arch = "x86_64")]
 fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
     if ptrace::syscall_info(tid)?.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
         return Ok(None);
@@ -430,14 +450,9 @@ fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
         ],
         ip: registers.rip,
         sp: registers.rsp,
+        bp: registers.rbp,
         thread_pointer: registers.fs_base,
     }))
-}
-
-/// Not reached: attaching says that it is unsupported.
-#[cfg(not(target_arch = "x86_64"))]
-fn entry_of(_tid: Pid) -> nix::Result<Option<Entry>> {
-    Err(Errno::ENOSYS)
 }
 
 /// Linux hands out no number above 2²².

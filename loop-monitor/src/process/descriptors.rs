@@ -222,7 +222,7 @@ fn signed(argument: u64) -> i32 {
 }
 
 /// `struct sockaddr_in`, `sockaddr_in6` or `sockaddr_un` (ip(7), ipv6(7), unix(7)).
-fn parse_address(bytes: &[u8]) -> Option<Socket> {
+pub(crate) fn parse_address(bytes: &[u8]) -> Option<Socket> {
     let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
     let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
     let inet = |ip: IpAddr, port| Socket::Inet {
