@@ -44,6 +44,11 @@ mod snapshot;
 mod thread_state;
 mod warning;
 pub mod watched;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+mod watcher;
+#[cfg(not(all(feature = "watch", target_os = "linux", target_arch = "x86_64")))]
+#[path = "no_watcher.rs"]
+mod watcher;
 pub mod wire;
 
 pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
