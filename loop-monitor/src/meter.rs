@@ -207,6 +207,11 @@ impl Meter {
             .is_some_and(|owner| owner.load(Relaxed) != thread)
     }
 
+    /// When a poll began, as its thread's slot tells it.
+    pub(crate) fn began_ns(&self, start: &PollStart) -> u64 {
+        self.on_system_clock(start.at)
+    }
+
     /// Begins a poll; `None` inside another one, whose part it is.
     pub(crate) fn begin_poll(&self, endpoint: &EndpointCells) -> Option<PollStart> {
         thread_state::with(|hot| {

@@ -144,7 +144,7 @@ fn a_computation_is_sampled_with_its_line() {
             break look;
         }
     };
-    let Some(sighting) = namer.sample_running(&task, look, WAIT) else {
+    let Ok(Some(sighting)) = namer.sample_running(&task, look, WAIT) else {
         println!("skipped: perf_event_open is refused here (kernel.perf_event_paranoid)");
         thread.join().expect("ends");
         return;

@@ -1,5 +1,8 @@
 //! From a thread that can't go on to its cause: all parts of this folder in one call.
 
+use std::io;
+use std::time::Duration;
+
 use super::calls::Call;
 use super::descriptors::{Descriptors, Subject};
 use super::peers::Peers;
@@ -82,21 +85,22 @@ impl Namer {
         }))
     }
 
-    /// Copies where a running thread computes; `None` when it didn't for `patience`. The kernel
-    /// may refuse (see [`running::sample`]); a cause without a stack is what is left then.
-    #[must_use]
+    /// Copies where a running thread computes; `None` when it didn't for `patience`.
+    ///
+    /// # Errors
+    /// When the kernel refuses (see [`running::sample`]).
     pub fn sample_running(
         &self,
         task: &Task,
         look: TaskLook,
-        patience: std::time::Duration,
-    ) -> Option<Sighting> {
-        let stack = running::sample(task.tid(), patience).ok().flatten()?;
-        Some(Sighting {
+        patience: Duration,
+    ) -> io::Result<Option<Sighting>> {
+        let stack = running::sample(task.tid(), patience)?;
+        Ok(stack.map(|stack| Sighting {
             look,
             subject: Subject::Nothing,
             stack: Some(stack),
-        })
+        }))
     }
 
     /// Stacks and symbols, for copies that were taken by other means.
