@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod scenarios;
 mod selftest;
+mod watch;
 
 /// Does what the command line asks for.
 pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Outcome> {
@@ -25,6 +26,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
         Command::Selftest(arguments) => selftest::execute(&arguments, console),
+        Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }
 }

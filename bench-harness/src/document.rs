@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_loop_monitor::certificate::RouteVerdict;
+use unstall_loop_monitor::watched::WatchSummary;
 use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
@@ -80,6 +81,8 @@ pub(crate) struct Content {
     pub(crate) scenarios: Vec<ScenarioDocument>,
     /// What `selftest monitor` found; else `null`.
     pub(crate) selftest: Option<selftest::SelftestDocument>,
+    /// What was seen of a process, for `watch`.
+    pub(crate) watch: Option<WatchSummary>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

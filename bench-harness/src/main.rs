@@ -23,6 +23,7 @@ mod selftest;
 mod served;
 mod session;
 mod version;
+mod watch_view;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {

@@ -118,7 +118,10 @@ impl Canary {
 
     /// The function that makes the call, in both languages; it must be in a named stack.
     pub(crate) fn function(self) -> String {
-        self.name().replace('-', "_")
+        match self {
+            Self::SpinBusy | Self::SpinThrottled | Self::GilWait => Self::Spin.function(),
+            other => other.name().replace('-', "_"),
+        }
     }
 
     /// The key of its counters.

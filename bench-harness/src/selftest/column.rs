@@ -1,7 +1,6 @@
 //! The columns: which program holds the canaries, and who observes it.
 
 use super::canary::Canary;
-use super::host::HostMonitor;
 use super::judge::Bar;
 
 /// An event loop of Python.
@@ -47,11 +46,17 @@ impl Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Observer {
     /// The monitor's counters.
-    Counters(HostMonitor),
+    Counters,
+    /// The same, read around every poll.
+    FullSplit,
     /// The middleware's counters.
     Middleware,
+    /// A thread of the program itself, which names.
+    Watcher,
     /// Another process, which is this one.
     Outside,
+    /// The kernel, which hands the program its own calls (Syscall User Dispatch).
+    Dispatch,
     /// The kernel, which shows another process every call (ptrace).
     Tracer,
 }
@@ -66,10 +71,12 @@ pub(crate) struct Column {
 }
 
 /// All of them.
-pub(crate) const ALL: [Column; 9] = [
-    column(Program::Rust, Observer::Counters(HostMonitor::Counters)),
-    column(Program::Rust, Observer::Counters(HostMonitor::FullSplit)),
+pub(crate) const ALL: [Column; 11] = [
+    column(Program::Rust, Observer::Counters),
+    column(Program::Rust, Observer::FullSplit),
+    column(Program::Rust, Observer::Watcher),
     column(Program::Rust, Observer::Outside),
+    column(Program::Rust, Observer::Dispatch),
     column(Program::Python(Loop::Asyncio), Observer::Middleware),
     column(Program::Python(Loop::Asyncio), Observer::Outside),
     column(Program::Python(Loop::Asyncio), Observer::Tracer),
@@ -86,19 +93,21 @@ impl Column {
     /// 1 counters, 2 watcher, 3 proof.
     pub(crate) fn tier(self) -> u8 {
         match self.observer {
-            Observer::Counters(_) | Observer::Middleware => 1,
-            Observer::Outside => 2,
-            Observer::Tracer => 3,
+            Observer::Counters | Observer::FullSplit | Observer::Middleware => 1,
+            Observer::Watcher | Observer::Outside => 2,
+            Observer::Dispatch | Observer::Tracer => 3,
         }
     }
 
     /// As a heading, without the program.
     pub(crate) fn title(self) -> &'static str {
         match self.observer {
-            Observer::Counters(HostMonitor::Counters) => "counters",
-            Observer::Counters(HostMonitor::FullSplit) => "full split",
+            Observer::Counters => "counters",
+            Observer::FullSplit => "full split",
             Observer::Middleware => "middleware",
+            Observer::Watcher => "watcher",
             Observer::Outside => "watch from outside",
+            Observer::Dispatch => "proof",
             Observer::Tracer => "proof by ptrace",
         }
     }
@@ -106,9 +115,9 @@ impl Column {
     /// What it must say.
     pub(super) fn bar(self) -> Bar {
         match self.observer {
-            Observer::Counters(_) | Observer::Middleware => Bar::EverySleep,
-            Observer::Outside => Bar::NamesLongSleeps,
-            Observer::Tracer => Bar::EveryCall,
+            Observer::Counters | Observer::FullSplit | Observer::Middleware => Bar::EverySleep,
+            Observer::Watcher | Observer::Outside => Bar::NamesLongSleeps,
+            Observer::Dispatch | Observer::Tracer => Bar::EveryCall,
         }
     }
 

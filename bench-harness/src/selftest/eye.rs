@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use unstall_loop_monitor::cause::Cause;
-use unstall_loop_monitor::certificate::Certificate;
+use unstall_loop_monitor::certificate::{Certificate, ProofMethod};
 use unstall_loop_monitor::outside::tracer::{TraceOptions, Tracer, WHOLE_LOOP};
 use unstall_loop_monitor::outside::{Watch, WatchOptions};
 use unstall_loop_monitor::watched::{WatchSummary, WatchedCause};
@@ -26,8 +26,12 @@ const VIEW_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Who looks at one program.
 pub(super) enum Eye {
-    /// By asking the program's own monitor.
+    /// By asking the program's own monitor for its counters.
     Snapshot,
+    /// By asking it for what its watcher named.
+    Causes,
+    /// By asking it for its certificate.
+    Certificate,
     /// From this process, for one canary at a time.
     Outside(Option<Watching>),
     /// From this process, for as long as the program runs.
@@ -53,7 +57,7 @@ impl Eye {
     /// Gets ready to observe a program; the reason where it can't be observed here.
     pub(super) fn open(column: Column, program: &mut CanaryProgram) -> Result<Self, String> {
         match column.observer {
-            Observer::Counters(_) | Observer::Middleware => {
+            Observer::Counters | Observer::FullSplit | Observer::Middleware => {
                 let snapshot = program.snapshot().map_err(|error| error.to_string())?;
                 if snapshot.mode.measures_blocked() {
                     return Ok(Self::Snapshot);
@@ -62,6 +66,18 @@ impl Eye {
                 Err(format!(
                     "the monitor is in mode {mode:?} and measures no blocked time"
                 ))
+            }
+            Observer::Watcher => match program.snapshot() {
+                Ok(snapshot) if snapshot.causes.is_some() => Ok(Self::Causes),
+                Ok(_) => Err("no watcher runs inside of programs on this system".to_owned()),
+                Err(error) => Err(error.to_string()),
+            },
+            Observer::Dispatch => {
+                let certificate = program.certificate().map_err(|error| error.to_string())?;
+                match certificate.method {
+                    ProofMethod::Unsupported { reason } => Err(reason),
+                    _ => Ok(Self::Certificate),
+                }
             }
             Observer::Outside => {
                 // Once for nothing, to know whether this may be done here.
@@ -85,7 +101,7 @@ impl Eye {
         canary: Canary,
     ) -> Result<(), EyeError> {
         match self {
-            Self::Snapshot => {}
+            Self::Snapshot | Self::Causes | Self::Certificate => {}
             Self::Outside(watching) => {
                 let started = Watching::start(program.pid()).map_err(EyeError::Observer)?;
                 *watching = Some(started);
@@ -103,15 +119,22 @@ impl Eye {
         program: &mut CanaryProgram,
         column: Column,
     ) -> Result<Option<bool>, EyeError> {
-        if !matches!(column.observer, Observer::Counters(_)) {
-            return Ok(None);
-        }
         let endpoint = Canary::NeverEnding.endpoint();
-        let workers = program.snapshot()?.workers;
-        let told = workers.iter().any(|worker| {
-            worker.endpoint.as_ref() == Some(&endpoint) && worker.poll_age_ns.is_some()
-        });
-        Ok(Some(told))
+        match column.observer {
+            Observer::Counters | Observer::FullSplit => {
+                let workers = program.snapshot()?.workers;
+                Ok(Some(workers.iter().any(|worker| {
+                    worker.endpoint.as_ref() == Some(&endpoint) && worker.poll_age_ns.is_some()
+                })))
+            }
+            Observer::Watcher => {
+                let causes = program.snapshot()?.causes.unwrap_or_default();
+                Ok(Some(causes.iter().any(|watched| {
+                    watched.cause.endpoint.as_ref() == Some(&endpoint)
+                })))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// After a canary's last request.
@@ -122,6 +145,16 @@ impl Eye {
     ) -> Result<Observation, EyeError> {
         match self {
             Self::Snapshot => Ok(counted(&program.snapshot()?, canary)),
+            Self::Causes => {
+                let mut causes = program.snapshot()?.causes.unwrap_or_default();
+                let endpoint = canary.endpoint();
+                causes.retain(|watched| watched.cause.endpoint.as_ref() == Some(&endpoint));
+                Ok(watched(&causes))
+            }
+            Self::Certificate => {
+                let found = caught(&program.certificate()?, canary);
+                Ok(difference(&BTreeMap::new(), &found))
+            }
             Self::Outside(watching) => {
                 let watching = watching.take();
                 let none = || EyeError::Observer("nobody watched".to_owned());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use tokio::runtime::Runtime;
 use tower::{Layer, Service, service_fn};
+use unstall_loop_monitor::prove::Proof;
 use unstall_loop_monitor::{Mode, Monitor};
 
 use super::canary::Nature;
@@ -21,6 +22,8 @@ use super::truth::Truth;
 
 /// Between two requests, so that the loop goes to sleep and wakes up as a service's does.
 const PAUSE: Duration = Duration::from_micros(500);
+/// What takes longer is named; a fraction of the sleeps that are planted for it.
+const WATCH_OVER: Duration = Duration::from_millis(2);
 /// What the loop may still do when there are no more orders.
 const SHUTDOWN: Duration = Duration::from_secs(2);
 
@@ -31,6 +34,10 @@ pub(crate) enum HostMonitor {
     Counters,
     /// Kernel counters around every poll.
     FullSplit,
+    /// Counters, and a thread that names what takes long.
+    Watcher,
+    /// Counters, and a proof.
+    Proof,
 }
 
 /// Everything a request needs.
@@ -59,11 +66,14 @@ pub(crate) fn serve(kind: HostMonitor) -> io::Result<()> {
 }
 
 fn build_monitor(kind: HostMonitor) -> Monitor {
-    let mode = match kind {
-        HostMonitor::Counters => Mode::Counters,
-        HostMonitor::FullSplit => Mode::FullSplit,
-    };
-    Monitor::builder().mode(mode).build()
+    let builder = Monitor::builder();
+    match kind {
+        HostMonitor::Counters => builder.mode(Mode::Counters),
+        HostMonitor::FullSplit => builder.mode(Mode::FullSplit),
+        HostMonitor::Watcher => builder.watch(WATCH_OVER),
+        HostMonitor::Proof => builder.prove(Proof::SystemCalls),
+    }
+    .build()
 }
 
 fn serve_orders(runtime: &Runtime, monitor: &Monitor, garden: &Arc<Garden>) -> io::Result<()> {
@@ -77,7 +87,7 @@ fn serve_orders(runtime: &Runtime, monitor: &Monitor, garden: &Arc<Garden>) -> i
                 });
             }
             Order::Snapshot => say(&Reply::Snapshot(Box::new(monitor.snapshot())))?,
-            Order::Certificate => return Err(io::Error::other("no proof was asked for")),
+            Order::Certificate => say(&Reply::Certificate(Box::new(monitor.certificate())))?,
             Order::Release => garden.soil.release(),
         }
     }

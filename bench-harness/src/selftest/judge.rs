@@ -1,6 +1,6 @@
 //! The bars: what an observer must say of a canary.
 
-use unstall_loop_monitor::cause::{Cause, CauseClass};
+use unstall_loop_monitor::cause::{Cause, CauseClass, Frame};
 
 use super::canary::{Canary, Nature};
 use super::cell::{Cell, State};
@@ -56,7 +56,7 @@ pub(super) fn judge(
                     .named
                     .iter()
                     .find(|named| named.cause.class.is_blocking());
-                cell.named = first.map(|named| named.cause.to_string());
+                cell.named = first.map(|named| in_words(&named.cause, canary));
                 let what = cell.named.as_deref().unwrap_or("blocked time");
                 let why = format!(
                     "{} false alarms in {} requests: {what}",
@@ -98,14 +98,20 @@ fn names(cell: &mut Cell, is_sure: bool, class: CauseClass, observed: &Observati
     let own = of_canary(cell.canary, observed);
     let right = own.iter().filter(|named| named.cause.class == class);
     cell.found = right.map(|named| named.count).sum();
-    cell.named = best(&own, class).map(ToString::to_string);
+    cell.named = best(&own, class).map(|cause| in_words(cause, cell.canary));
     cell.state = if cell.found > 0 {
         State::Met
     } else if let Some(wrong) = own.first() {
-        State::Missed(format!("named as {}, and is {class}", wrong.cause))
+        State::Missed(format!(
+            "named as {}, and is {class}",
+            in_words(&wrong.cause, cell.canary)
+        ))
     } else if is_sure {
         State::Missed(match observed.named.first() {
-            Some(other) => format!("not named; what was named is {}", other.cause),
+            Some(other) => {
+                let other = in_words(&other.cause, cell.canary);
+                format!("not named; what was named is {other}")
+            }
             None => "not named".to_owned(),
         })
     } else {
@@ -118,10 +124,13 @@ fn every_call(cell: &mut Cell, class: CauseClass, finished: &Finished, observed:
     let right = own.iter().filter(|named| named.cause.class == class);
     cell.expected = finished.calls;
     cell.found = right.map(|named| named.count).sum();
-    cell.named = best(&own, class).map(ToString::to_string);
+    cell.named = best(&own, class).map(|cause| in_words(cause, cell.canary));
     if cell.found < cell.expected {
         let other = own.iter().find(|named| named.cause.class != class);
-        let other = other.map(|named| format!("; also {} times {}", named.count, named.cause));
+        let other = other.map(|named| {
+            let words = in_words(&named.cause, cell.canary);
+            format!("; also {} times {words}", named.count)
+        });
         cell.state = State::Missed(format!(
             "caught {} of {} calls{}",
             cell.found,
@@ -139,28 +148,45 @@ fn best<'a>(own: &[&'a Named], class: CauseClass) -> Option<&'a Cause> {
         .map(|named| &named.cause)
 }
 
+/// A cause, with the canary's line where it has one. Files without their folders, which are those
+/// of the machine that built this program.
+fn in_words(cause: &Cause, canary: Canary) -> String {
+    let mut text = Cause {
+        frames: Vec::new(),
+        ..cause.clone()
+    }
+    .to_string();
+    let own = cause.frames.iter().find(|frame| is_line_of(frame, canary));
+    if let Some(frame) = own.or_else(|| cause.blamed()) {
+        let function = frame.function.rsplit("::").next().unwrap_or_default();
+        text.push_str(&format!(", from {function}"));
+        if let (Some(file), Some(line)) = (&frame.file, frame.line) {
+            let file = file.rsplit('/').next().unwrap_or_default();
+            text.push_str(&format!(" at {file}:{line}"));
+        }
+    }
+    text
+}
+
 /// Causes with the canary's own function, and its line, in their stack.
 fn of_canary(canary: Canary, observed: &Observation) -> Vec<&Named> {
-    let function = match canary {
-        Canary::SpinBusy | Canary::SpinThrottled | Canary::GilWait => Canary::Spin.function(),
-        other => other.function(),
-    };
     let is_own = |named: &&Named| {
-        named.cause.frames.iter().any(|frame| {
-            let last = frame.function.rsplit("::").next().unwrap_or_default();
-            let file = frame.file.as_deref().unwrap_or_default();
-            last == function
-                && frame.line.is_some()
-                && (file.ends_with("selftest/planted.rs") || file.ends_with("canaries.py"))
-        })
+        let mut frames = named.cause.frames.iter();
+        frames.any(|frame| is_line_of(frame, canary))
     };
     observed.named.iter().filter(is_own).collect()
 }
 
+fn is_line_of(frame: &Frame, canary: Canary) -> bool {
+    let last = frame.function.rsplit("::").next().unwrap_or_default();
+    let file = frame.file.as_deref().unwrap_or_default();
+    last == canary.function()
+        && frame.line.is_some()
+        && (file.ends_with("selftest/planted.rs") || file.ends_with("canaries.py"))
+}
+
 #[cfg(test)]
 mod tests {
-    use unstall_loop_monitor::cause::Frame;
-
     use super::*;
     use crate::selftest::column;
 

@@ -25,7 +25,7 @@ const LONG_SPIN: Duration = Duration::from_millis(5);
 /// A sleep that can be looked at while it lasts, on a busy machine too.
 const LOOKED_AT_BLOCK: Duration = Duration::from_millis(20);
 /// Of those, at least so many.
-const LOOKS_MIN: u64 = 5;
+const LOOKS_MIN: u64 = 20;
 /// How long the never-ending poll is left alone.
 const UNFINISHED_FOR: Duration = Duration::from_millis(300);
 /// Of those that take long there are fewer, by this.
@@ -127,7 +127,9 @@ fn command(column: Column, python: &Result<PythonCanaries, String>) -> Result<Co
             let mut command = Command::new(own);
             command.args(["selftest", "canaries", "--host"]);
             command.arg(match observer {
-                Observer::Counters(super::host::HostMonitor::FullSplit) => "full-split",
+                Observer::FullSplit => "full-split",
+                Observer::Watcher => "watcher",
+                Observer::Dispatch => "proof",
                 _ => "counters",
             });
             Ok(command)

@@ -107,21 +107,37 @@ fn named(cells: &[&Cell]) -> Vec<String> {
     named.collect()
 }
 
-/// Each reason once, with the canaries and columns that it is about.
+/// Each reason once, with the columns and canaries that it is about, unless it is about all.
 fn not_run(cells: &[&Cell]) -> Vec<String> {
-    let mut reasons: Vec<(String, Vec<&'static str>)> = Vec::new();
+    let mut reasons: Vec<(&str, Vec<&Cell>)> = Vec::new();
     for cell in cells {
         if let State::NotRun(reason) = &cell.state {
-            let reason = format!("{}: {reason}", cell.column.title());
-            match reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, canaries)) => canaries.push(cell.canary.name()),
-                None => reasons.push((reason, vec![cell.canary.name()])),
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, about)) => about.push(cell),
+                None => reasons.push((reason, vec![cell])),
             }
         }
     }
-    let line =
-        |(reason, canaries): (String, Vec<&str>)| format!("{reason} ({})", canaries.join(", "));
+    let line = |(reason, about): (&str, Vec<&Cell>)| {
+        if about.len() == cells.len() {
+            return format!("all: {reason}");
+        }
+        let columns = about.chunk_by(|one, next| one.column == next.column);
+        let places: Vec<String> = columns.map(|of_one| place(of_one, cells)).collect();
+        format!("{}: {reason}", places.join("; "))
+    };
     reasons.into_iter().map(line).collect()
+}
+
+/// A column, with its canaries unless they are all that it has.
+fn place(of_one: &[&Cell], cells: &[&Cell]) -> String {
+    let column = of_one[0].column;
+    let in_column = cells.iter().filter(|cell| cell.column == column).count();
+    if of_one.len() == in_column {
+        return column.title().to_owned();
+    }
+    let canaries: Vec<&str> = of_one.iter().map(|cell| cell.canary.name()).collect();
+    format!("{}, {}", column.title(), canaries.join(" and "))
 }
 
 fn list(title: &str, lines: Vec<String>) -> String {
