@@ -1,6 +1,7 @@
 //! The command line in its raw form: what clap reads, before anything is resolved.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Gate(GateArguments),
     /// Write the HTML report of records
     Report(ReportArguments),
+    /// Name the calls that hold another process's event loop, with no change to it
+    Watch(WatchArguments),
     /// List, show and check scenarios
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
@@ -63,6 +66,7 @@ impl Command {
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",
+            Self::Watch(_) => "watch",
             Self::Scenarios(ScenariosCommand::List) => "scenarios list",
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",
             Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
@@ -256,6 +260,28 @@ pub(crate) struct ReportArguments {
     pub(crate) out: PathBuf,
 }
 
+/// `unstall watch`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  unstall watch --pid 4242 --duration 10s\n  \
+                        unstall watch --pid $(pgrep -nf 'uvicorn app:app') \
+                        --name 10.0.0.7:6380=sessions\n\n\
+                        For event loops of Tokio, asyncio, uvloop and Node. Nothing in the \
+                        process is stopped or changed. Exits 0 whatever it sees, 2 when it could \
+                        not watch."
+)]
+pub(crate) struct WatchArguments {
+    /// The process: the worker that serves requests, and not its supervisor
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: u32,
+    /// How long, like 10s [default: until Ctrl-C or the end of the process]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Who answers at an address, where that can't be found out
+    #[arg(long = "name", value_name = "ADDR=NAME", value_parser = named_address)]
+    pub(crate) names: Vec<(SocketAddr, String)>,
+}
+
 /// `unstall scenarios …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenariosCommand {
@@ -352,6 +378,20 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// `127.0.0.1:6379=sessions`
+fn named_address(text: &str) -> Result<(SocketAddr, String), String> {
+    let (address, name) = text
+        .split_once('=')
+        .ok_or("expected ADDR=NAME, for example 127.0.0.1:6379=sessions")?;
+    let address = address.parse().map_err(|_| {
+        format!("`{address}` is no address with a port; write it like 127.0.0.1:6379 or [::1]:80")
+    })?;
+    if name.is_empty() {
+        return Err("the name after `=` is missing; expected ADDR=NAME".into());
+    }
+    Ok((address, name.to_owned()))
+}
+
 /// `250ms`, `30s`, `2m`
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text
@@ -418,6 +458,20 @@ mod tests {
         assert_eq!(assignment("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(assignment("=b").is_err());
         assert!(assignment("a").is_err());
+    }
+
+    #[test]
+    fn addresses_are_named_with_their_port() {
+        let named = named_address("[::1]:6379=a=b").expect("a name");
+        assert_eq!((named.0.port(), named.1.as_str()), (6379, "a=b"));
+        for wrong in [
+            "127.0.0.1=x",
+            "localhost:1=x",
+            "127.0.0.1:1=",
+            "127.0.0.1:1",
+        ] {
+            assert!(named_address(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

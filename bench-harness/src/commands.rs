@@ -12,6 +12,7 @@ mod prove_process;
 mod report;
 mod run;
 mod scenarios;
+mod watch;
 
 /// Does what the command line asks for.
 pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Outcome> {
@@ -23,6 +24,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
+        Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_loop_monitor::certificate::RouteVerdict;
+use unstall_loop_monitor::watched::WatchSummary;
 use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
@@ -77,6 +78,8 @@ pub(crate) struct Content {
     pub(crate) proof: Option<ProofDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What was seen of a process, for `watch`.
+    pub(crate) watch: Option<WatchSummary>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

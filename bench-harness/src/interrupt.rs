@@ -8,8 +8,17 @@ use unstall_bench_harness::engine::Stop;
 
 use crate::console::to_stderr;
 
+/// What a load test does when it is interrupted.
+const WIND_DOWN: &str = "\nStopping: nothing more is sent, answers may still arrive, what there is \
+                         gets saved. Once more to save at once.";
+
 /// Listens from now on. The handle is shared: whoever works looks at it between two steps.
 pub(crate) fn listen() -> anyhow::Result<Stop> {
+    listen_saying(WIND_DOWN)
+}
+
+/// The same, with words of the caller's for the first interruption.
+pub(crate) fn listen_saying(first_words: &'static str) -> anyhow::Result<Stop> {
     let stop = Stop::new();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -33,8 +42,7 @@ pub(crate) fn listen() -> anyhow::Result<Stop> {
                     let first = !handle.is_requested();
                     handle.request();
                     to_stderr(if first {
-                        "\nStopping: nothing more is sent, answers may still arrive, what there \
-                         is gets saved. Once more to save at once."
+                        first_words
                     } else {
                         "\nStopping at once."
                     });

@@ -22,6 +22,7 @@ mod record_file;
 mod served;
 mod session;
 mod version;
+mod watch_view;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {

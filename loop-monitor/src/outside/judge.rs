@@ -1,0 +1,337 @@
+//! What a loop's thread waits for: events, the interpreter lock, or something that keeps it.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use super::ledger::{Charge, Site};
+use super::python::{Python, PythonStack};
+use super::runtime::{MappedFiles, Runtime};
+use super::watched_thread::site;
+use crate::cause::{Cause, CauseClass, Frame};
+use crate::process::descriptors::Descriptors;
+use crate::process::peers::Peers;
+use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
+
+/// Distinct causes kept; those beyond are known by their call and target alone.
+const CAUSES_MAX: usize = 1_024;
+
+/// Judges the waits of one process.
+pub(super) struct Judge {
+    view: ProcessView,
+    namer: Namer,
+    descriptors: Descriptors,
+    pub(super) runtime: Runtime,
+    pub(super) python: Option<Python>,
+    /// Why Python's stacks can't be read, where they should be.
+    pub(super) python_refusal: Option<String>,
+    /// Locks on which idle workers of Tokio wait.
+    parked_on: HashSet<u64>,
+    /// Whether a stack ever showed a function of Tokio.
+    pub(super) knows_tokio: bool,
+    /// System calls by the address after them.
+    numbers: HashMap<u64, u64>,
+    causes: Causes,
+    pub(super) looks: u64,
+}
+
+/// Causes by number.
+#[derive(Default)]
+struct Causes {
+    all: Vec<Cause>,
+    numbers: HashMap<Cause, usize>,
+}
+
+/// What a thread does that can't be told from its call alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It waits at this place, for this.
+    Waiting(Site, Charge),
+    /// It waits for events on its loop's own descriptor, which wasn't known before.
+    OwnEvents(Site, u64),
+    /// It moved on.
+    Moved,
+}
+
+impl Judge {
+    pub(super) fn new(
+        view: &ProcessView,
+        names: &[(SocketAddr, String)],
+    ) -> Result<Self, ProcessError> {
+        let files = MappedFiles::of(view)?;
+        let peers = || -> Result<Peers, ProcessError> {
+            let mut peers = Peers::of(view)?;
+            for (address, name) in names {
+                peers.give(*address, name.as_str());
+            }
+            Ok(peers)
+        };
+        let (mut python, mut python_refusal) = (None, None);
+        let runtime = if files.node().is_some() {
+            Runtime::Node
+        } else if files.python().is_some() {
+            match Python::of(view, &files) {
+                Ok(found) => python = Some(found),
+                Err(reason) => python_refusal = Some(reason),
+            }
+            if files.has_uvloop() {
+                Runtime::Uvloop
+            } else {
+                Runtime::Asyncio
+            }
+        } else {
+            Runtime::Unknown
+        };
+        Ok(Self {
+            view: view.clone(),
+            namer: Namer::with_peers(view, peers()?)?,
+            descriptors: Descriptors::new(view, peers()?),
+            runtime,
+            python,
+            python_refusal,
+            parked_on: HashSet::new(),
+            knows_tokio: false,
+            numbers: HashMap::new(),
+            causes: Causes::default(),
+            looks: 0,
+        })
+    }
+
+    /// A cause by its number.
+    pub(super) fn cause(&self, number: usize) -> &Cause {
+        &self.causes.all[number]
+    }
+
+    /// What a call by itself tells: a wait for events on the loop's own descriptor, or for the
+    /// interpreter lock.
+    pub(super) fn harmless(&self, own_events: Option<u64>, call: &Syscall) -> Option<Charge> {
+        let on = call.arguments[0];
+        match Call::of(call.number)?.name {
+            name if waits_for_events(name) => (own_events == Some(on)).then_some(Charge::Idle),
+            name if name.starts_with("futex") => {
+                if self.parked_on.contains(&on) {
+                    return Some(Charge::Idle);
+                }
+                let python = self.python.as_ref()?;
+                python.is_interpreter_lock(on).then_some(Charge::Gil)
+            }
+            _ => None,
+        }
+    }
+
+    /// Looks at what a thread waits in; cheap.
+    pub(super) fn look(&mut self, task: &Task) -> Result<Activity, ProcessError> {
+        self.looks += 1;
+        let activity = task.activity()?;
+        if let Activity::Call(call) = &activity {
+            self.numbers.insert(call.pc, call.number);
+        }
+        Ok(activity)
+    }
+
+    /// Names what a thread waits for, with its stack; dear.
+    pub(super) fn name(
+        &mut self,
+        task: &Task,
+        own_events: Option<u64>,
+    ) -> Result<Seen, ProcessError> {
+        if self.python.is_some() {
+            return self.name_python(task, own_events);
+        }
+        let Some(sighting) = self.namer.sight(task)? else {
+            return Ok(Seen::Moved);
+        };
+        let Some(site) = site(&sighting.look.activity) else {
+            return Ok(Seen::Moved);
+        };
+        let cause = self.namer.resolve(&sighting)?;
+        self.knows_tokio |= cause.frames.iter().any(is_tokio);
+        if let Activity::Call(call) = &sighting.look.activity {
+            let events = Call::of(call.number).is_some_and(|call| waits_for_events(call.name));
+            if events && own_events.is_none_or(|own| call.arguments[0] < own) {
+                return Ok(Seen::OwnEvents(site, call.arguments[0]));
+            }
+            if cause.class == CauseClass::Lock && self.is_parked(&cause.frames) {
+                self.parked_on.insert(call.arguments[0]);
+                return Ok(Seen::Waiting(site, Charge::Idle));
+            }
+        }
+        let number = self.causes.number(cause);
+        Ok(Seen::Waiting(site, Charge::Cause(number)))
+    }
+
+    /// The same for Python, whose frames say more than its interpreter's, which cost much.
+    fn name_python(&mut self, task: &Task, own_events: Option<u64>) -> Result<Seen, ProcessError> {
+        let (descriptors, mut python) = (&self.descriptors, self.python.as_mut());
+        let seen = task.look_while(|activity| {
+            let subject = match activity {
+                Activity::Call(call) => Call::in_progress(call)
+                    .map(|known| (known, descriptors.read_subject(&known, call))),
+                Activity::Running | Activity::Fault { .. } => None,
+            };
+            let stack = python.as_mut().and_then(|python| python.stack(task.tid()));
+            (subject, stack)
+        })?;
+        let Some((look, (subject, stack))) = seen else {
+            return Ok(Seen::Moved);
+        };
+        let Some(site) = site(&look.activity) else {
+            return Ok(Seen::Moved);
+        };
+        let call = subject.as_ref().map(|(call, _)| call);
+        let events = call.is_some_and(|call| waits_for_events(call.name));
+        if events && is_own(site.argument, own_events, stack.as_ref()) {
+            return Ok(Seen::OwnEvents(site, site.argument));
+        }
+        let target = match &subject {
+            Some((_, subject)) => self.descriptors.name_subject(subject)?,
+            None => None,
+        };
+        let class = match look.activity {
+            Activity::Fault { .. } => CauseClass::Fault,
+            _ => call.map_or(CauseClass::Unknown, |call| call.kind.class()),
+        };
+        let number = self.causes.number(Cause {
+            class,
+            syscall: call.map(|call| call.name.to_owned()),
+            target,
+            endpoint: stack.as_ref().and_then(PythonStack::handler),
+            frames: stack.map(PythonStack::into_step).unwrap_or_default(),
+        });
+        Ok(Seen::Waiting(site, Charge::Cause(number)))
+    }
+
+    /// An idle worker waits for a lock within Tokio's own parking. Where symbols were stripped,
+    /// that can't be told from a lock of the program: it is taken for idle, and a note says so.
+    fn is_parked(&self, frames: &[Frame]) -> bool {
+        let innermost = frames.iter().find(|frame| is_tokio(frame));
+        match (self.runtime, innermost) {
+            (Runtime::Tokio, Some(frame)) => frame.function.contains("multi_thread::park"),
+            (Runtime::Tokio, None) => !self.knows_tokio,
+            _ => false,
+        }
+    }
+
+    /// What can be said of a place at which nobody was met in time: its call, and on what.
+    pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+        let read = self.numbers.get(&site.pc).copied();
+        let Some(number) = read.or_else(|| called_before(&self.view, site.pc)) else {
+            return Charge::Unknown;
+        };
+        self.numbers.insert(site.pc, number);
+        let call = Syscall {
+            number,
+            arguments: [site.argument, 0, 0, 0, 0, 0],
+            sp: 0,
+            pc: site.pc,
+        };
+        if let Some(charge) = self.harmless(own_events, &call) {
+            return charge;
+        }
+        let Some(known) = Call::of(number) else {
+            return Charge::Unknown;
+        };
+        let on_descriptor = crate::process::DescriptorArgument::Descriptor(0);
+        let target = (known.on == on_descriptor).then(|| {
+            let subject = self.descriptors.read_subject(&known, &call);
+            // Closed meanwhile, or the process has ended: then there is no target to tell.
+            self.descriptors.name_subject(&subject).ok().flatten()
+        });
+        Charge::Cause(self.causes.number(Cause {
+            class: known.kind.class(),
+            syscall: Some(known.name.to_owned()),
+            target: target.flatten(),
+            endpoint: None,
+            frames: Vec::new(),
+        }))
+    }
+
+    /// The cause of a sleep of which nothing is known.
+    pub(super) fn unknown(&mut self) -> usize {
+        self.causes.number(Cause {
+            class: CauseClass::Unknown,
+            syscall: None,
+            target: None,
+            endpoint: None,
+            frames: Vec::new(),
+        })
+    }
+
+    /// Reads the tables of symbols that a thread's stack needs, before its time is watched.
+    pub(super) fn warm(&mut self, tid: u32) -> Result<(), ProcessError> {
+        if self.python.is_some() {
+            return Ok(());
+        }
+        match self
+            .view
+            .task(tid)
+            .and_then(|task| self.native_frames(&task))
+        {
+            Ok(_) | Err(ProcessError::TaskEnded { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The native stack of a thread, and whether it could be read.
+    pub(super) fn native_frames(&mut self, task: &Task) -> Result<Vec<Frame>, ProcessError> {
+        let cause = self.namer.name(task)?;
+        let frames = cause.map(|cause| cause.frames).unwrap_or_default();
+        self.knows_tokio |= frames.iter().any(is_tokio);
+        Ok(frames)
+    }
+}
+
+impl Causes {
+    fn number(&mut self, mut cause: Cause) -> usize {
+        if self.all.len() >= CAUSES_MAX && !self.numbers.contains_key(&cause) {
+            cause.frames.clear();
+            cause.endpoint = None;
+        }
+        *self.numbers.entry(cause).or_insert_with_key(|cause| {
+            self.all.push(cause.clone());
+            self.all.len() - 1
+        })
+    }
+}
+
+/// Whether a thread of Python that waits on this descriptor waits as its loop does. A loop within a
+/// loop (a client that polls) was made later, so its number is higher.
+fn is_own(on: u64, own_events: Option<u64>, stack: Option<&PythonStack>) -> bool {
+    match stack {
+        Some(stack) if stack.is_asyncio() => stack.is_asyncio_waiting(),
+        _ => own_events.is_none_or(|own| on < own),
+    }
+}
+
+pub(super) fn is_tokio(frame: &Frame) -> bool {
+    frame
+        .function
+        .trim_start_matches('<')
+        .starts_with("tokio::")
+}
+
+/// Calls in which a loop waits when it has nothing to do.
+pub(super) fn waits_for_events(name: &str) -> bool {
+    matches!(
+        name,
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter"
+    )
+}
+
+/// The number that the code right before an address puts into a register for a system call:
+/// `mov $number,%eax; syscall`, as C libraries write it.
+#[cfg(target_arch = "x86_64")]
+fn called_before(view: &ProcessView, pc: u64) -> Option<u64> {
+    let mut code = [0; 8];
+    let read = view.read_memory(pc.checked_sub(7)?, &mut code[..7]);
+    match (read, code) {
+        (Ok(7), [0xb8, a, b, c, d, 0x0f, 0x05, _]) => {
+            Some(u64::from(u32::from_le_bytes([a, b, c, d])))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn called_before(_view: &ProcessView, _pc: u64) -> Option<u64> {
+    None
+}

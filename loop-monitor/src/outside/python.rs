@@ -1,0 +1,307 @@
+//! Python's side of a process: the stack of its loop's thread, and where the interpreter lock is.
+//!
+//! py-spy reads both out of the process' memory without stopping it, so a read can meet a stack that
+//! is being built; then it is read again, and the caller checks that the thread slept meanwhile.
+
+use std::fs;
+use std::ops::Range;
+
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use py_spy::config::{Config, LockingStrategy};
+use py_spy::{PythonSpy, StackTrace};
+
+use super::runtime::MappedFiles;
+use crate::cause::Frame;
+use crate::process::ProcessView;
+
+/// A stack that changes while it is read is read again so often.
+const ATTEMPTS: usize = 3;
+/// Frames kept of one stack, from the innermost.
+const FRAMES_MAX: usize = 48;
+/// Where `struct pthread` has the kernel's number of its thread: glibc's `descr.h` and musl's
+/// `pthread_impl.h`, both on 64-bit machines. Needed up to Python 3.10, which doesn't keep it.
+const THREAD_ID_OFFSETS: [u64; 2] = [0x2d0, 0x30];
+
+/// Reads the stacks of one interpreter.
+pub(super) struct Python {
+    spy: PythonSpy,
+    view: ProcessView,
+    lock: Option<Range<u64>>,
+}
+
+/// The stack of one thread, innermost first.
+#[derive(Debug, Default)]
+pub(super) struct PythonStack {
+    pub(super) frames: Vec<Frame>,
+}
+
+impl Python {
+    /// Looks into a process that has an interpreter in it.
+    ///
+    /// # Errors
+    /// What py-spy couldn't do, in words.
+    pub(super) fn of(view: &ProcessView, files: &MappedFiles) -> Result<Self, String> {
+        let pid = i32::try_from(view.pid()).map_err(|_| "no such process".to_owned())?;
+        let config = Config {
+            blocking: LockingStrategy::NonBlocking,
+            collect_thread_names: false,
+            ..Config::default()
+        };
+        let spy = PythonSpy::new(pid, &config).map_err(|error| format!("{error:#}"))?;
+        let lock = files
+            .python()
+            .and_then(|(path, start)| runtime_state(view, path, start));
+        Ok(Self {
+            spy,
+            view: view.clone(),
+            lock,
+        })
+    }
+
+    /// Whether a lock at this address is the interpreter's. It lies in `_PyRuntime`, with nothing
+    /// else that a thread may wait for: `ceval.gil` up to 3.11, the main interpreter's own since.
+    pub(super) fn is_interpreter_lock(&self, address: u64) -> bool {
+        self.lock
+            .as_ref()
+            .is_some_and(|lock| lock.contains(&address))
+    }
+
+    /// Whether [`Python::is_interpreter_lock`] can tell.
+    pub(super) fn knows_its_lock(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// The stack of a thread; `None` when it has none or it couldn't be read.
+    pub(super) fn stack(&mut self, tid: u32) -> Option<PythonStack> {
+        let traces = self.traces()?;
+        let trace = traces.into_iter().find(|trace| self.is_of(trace, tid))?;
+        Some(PythonStack::of(&trace))
+    }
+
+    /// Threads that run a loop now: with a runner of asyncio or uvloop on their stack.
+    pub(super) fn loops(&mut self, tids: &[u32]) -> Vec<u32> {
+        let traces = self.traces().unwrap_or_default();
+        let looping = traces
+            .iter()
+            .filter(|trace| PythonStack::of(trace).runs_a_loop());
+        looping
+            .filter_map(|trace| tids.iter().copied().find(|tid| self.is_of(trace, *tid)))
+            .collect()
+    }
+
+    fn traces(&mut self) -> Option<Vec<StackTrace>> {
+        // A stack in motion can't be read; the last error says no more than that.
+        (0..ATTEMPTS).find_map(|_| self.spy.get_stack_traces().ok())
+    }
+
+    fn is_of(&self, trace: &StackTrace, tid: u32) -> bool {
+        if let Some(known) = trace.os_thread_id {
+            return known == u64::from(tid);
+        }
+        THREAD_ID_OFFSETS.iter().any(|offset| {
+            let word = self.view.read_word(trace.thread_id + offset);
+            word.is_some_and(|word| word & 0xffff_ffff == u64::from(tid))
+        })
+    }
+}
+
+impl PythonStack {
+    fn of(trace: &StackTrace) -> Self {
+        let frames = trace.frames.iter().take(FRAMES_MAX).map(|frame| Frame {
+            function: frame.name.clone(),
+            file: Some(frame.filename.clone()),
+            line: u32::try_from(frame.line).ok().filter(|line| *line > 0),
+            is_own: is_own(&frame.filename),
+        });
+        Self {
+            frames: frames.collect(),
+        }
+    }
+
+    fn runs_a_loop(&self) -> bool {
+        self.frames.iter().any(|frame| {
+            is_in(frame, "asyncio/base_events.py")
+                || is_in(frame, "asyncio/runners.py")
+                || is_in(frame, "uvloop/__init__.py")
+        })
+    }
+
+    /// Whether the loop of asyncio itself waits here: `select`, called by `_run_once`.
+    pub(super) fn is_asyncio_waiting(&self) -> bool {
+        let mut frames = self.frames.iter();
+        let (inner, outer) = (frames.next(), frames.next());
+        inner.is_some_and(|frame| is_in(frame, "selectors.py"))
+            && outer.is_some_and(|frame| {
+                is_in(frame, "asyncio/base_events.py") && frame.function.ends_with("_run_once")
+            })
+    }
+
+    /// Whether asyncio's own loop runs it; uvloop's has no frames of Python.
+    pub(super) fn is_asyncio(&self) -> bool {
+        self.frames
+            .iter()
+            .any(|frame| frame.function.ends_with("_run_once"))
+    }
+
+    /// The function that a web framework calls for a route, where there is one on the stack: its
+    /// name and file.
+    pub(super) fn handler(&self) -> Option<String> {
+        let callers = self.frames.iter().skip(1);
+        let mut pairs = self.frames.iter().zip(callers);
+        let (handler, _) = pairs.find(|(_, caller)| is_dispatcher(caller))?;
+        let file = handler.file.as_deref().unwrap_or_default();
+        Some(format!("{}() in {}", handler.function, file_name(file)))
+    }
+
+    /// Frames within the loop's current step; those that run the loop say nothing of it.
+    pub(super) fn into_step(mut self) -> Vec<Frame> {
+        let runner = self.frames.iter().position(|frame| {
+            is_in(frame, "asyncio/events.py")
+                || is_in(frame, "asyncio/base_events.py")
+                || is_in(frame, "asyncio/runners.py")
+        });
+        if let Some(runner) = runner.filter(|runner| *runner > 0) {
+            self.frames.truncate(runner);
+        }
+        self.frames
+    }
+}
+
+/// What calls a route's own function, in FastAPI, Starlette, Litestar and Quart.
+fn is_dispatcher(frame: &Frame) -> bool {
+    let called = |file, function: &str| is_in(frame, file) && frame.function.ends_with(function);
+    called("fastapi/routing.py", "run_endpoint_function")
+        || called("starlette/routing.py", "app")
+        || called("litestar/routes/http.py", "_get_response_data")
+        || called("litestar/routes/http.py", "_call_handler_function")
+        || called("quart/app.py", "dispatch_request")
+}
+
+fn is_in(frame: &Frame, file: &str) -> bool {
+    frame
+        .file
+        .as_deref()
+        .is_some_and(|path| path.ends_with(file))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Not an installed package's, nor the standard library's.
+fn is_own(file: &str) -> bool {
+    let installed = ["/site-packages/", "/dist-packages/", "<frozen ", "<string>"];
+    if installed.iter().any(|place| file.contains(place)) || file.is_empty() {
+        return false;
+    }
+    // …/lib/python3.12/asyncio/events.py
+    let library = file.split("/lib/python").nth(1);
+    !library.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+}
+
+/// Where `_PyRuntime` is in a process whose interpreter file begins at `start`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "once per watch, and no loop's thread"
+)]
+fn runtime_state(view: &ProcessView, path: &str, start: u64) -> Option<Range<u64>> {
+    // Its own view of the file system: it may live in a container.
+    let file = view.root().join("root").join(path.trim_start_matches('/'));
+    // What can't be read or parsed leaves the lock unknown, which a note of the summary tells.
+    let bytes = fs::read(file).ok()?;
+    let bytes = &*bytes;
+    let header = object::elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let programs = header.program_headers(endian, bytes).ok()?;
+    let loaded = programs
+        .iter()
+        .filter(|program| program.p_type(endian) == object::elf::PT_LOAD)
+        .map(|program| program.p_vaddr(endian) & !0xfff);
+    let bias = start.wrapping_sub(loaded.min()?);
+    let sections = header.sections(endian, bytes).ok()?;
+    [object::elf::SHT_DYNSYM, object::elf::SHT_SYMTAB]
+        .into_iter()
+        .find_map(|kind| {
+            let symbols = sections.symbols(endian, bytes, kind).ok()?;
+            let symbol = symbols.iter().find(|symbol| {
+                let name = symbol.name(endian, symbols.strings());
+                name.is_ok_and(|name| name == b"_PyRuntime")
+            })?;
+            let begin = symbol.st_value(endian).wrapping_add(bias);
+            Some(begin..begin + symbol.st_size(endian))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, file: &str) -> Frame {
+        Frame {
+            function: function.to_owned(),
+            file: Some(file.to_owned()),
+            line: Some(1),
+            is_own: is_own(file),
+        }
+    }
+
+    #[test]
+    fn code_is_one_s_own_unless_it_was_installed() {
+        for (file, own) in [
+            ("/srv/app/routes.py", true),
+            ("/srv/lib/python/app.py", true),
+            ("/usr/lib/python3.11/selectors.py", false),
+            ("/venv/lib/python3.12/site-packages/redis/client.py", false),
+            ("/usr/lib/python3/dist-packages/six.py", false),
+            ("<frozen importlib._bootstrap>", false),
+        ] {
+            assert_eq!(is_own(file), own, "{file}");
+        }
+    }
+
+    #[test]
+    fn only_the_loop_s_own_select_is_its_wait() {
+        let select = frame("EpollSelector.select", "/l/lib/python3.11/selectors.py");
+        let once = frame(
+            "BaseEventLoop._run_once",
+            "/l/lib/python3.11/asyncio/base_events.py",
+        );
+        let nested = frame("Popen._communicate", "/l/lib/python3.11/subprocess.py");
+        let waiting = PythonStack {
+            frames: vec![select.clone(), once.clone()],
+        };
+        assert!(waiting.is_asyncio_waiting() && waiting.runs_a_loop());
+        let blocked = PythonStack {
+            frames: vec![select, nested, once],
+        };
+        assert!(!blocked.is_asyncio_waiting() && blocked.is_asyncio());
+    }
+
+    #[test]
+    fn a_route_s_function_is_what_its_framework_calls() {
+        let stack = PythonStack {
+            frames: vec![
+                frame(
+                    "Connection.send",
+                    "/v/lib/python3.11/site-packages/redis/connection.py",
+                ),
+                frame("usage", "/srv/app/routes/usage.py"),
+                frame(
+                    "run_endpoint_function",
+                    "/v/site-packages/fastapi/routing.py",
+                ),
+                frame(
+                    "request_response.<locals>.app",
+                    "/v/site-packages/starlette/routing.py",
+                ),
+                frame("Handle._run", "/l/lib/python3.11/asyncio/events.py"),
+                frame(
+                    "BaseEventLoop._run_once",
+                    "/l/lib/python3.11/asyncio/base_events.py",
+                ),
+            ],
+        };
+        assert_eq!(stack.handler().as_deref(), Some("usage() in usage.py"));
+        assert_eq!(stack.into_step().len(), 4);
+    }
+}

@@ -1,0 +1,115 @@
+//! Which kind of event loop a process runs, told by what is mapped into it and how its threads are
+//! called.
+
+use std::collections::BTreeMap;
+
+use crate::process::{ProcessError, ProcessView};
+
+/// A kind of event loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runtime {
+    Tokio,
+    Asyncio,
+    Uvloop,
+    Node,
+    Unknown,
+}
+
+impl Runtime {
+    /// As the summary says it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Asyncio => "asyncio",
+            Self::Uvloop => "uvloop",
+            Self::Node => "node",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The files mapped into a process, each with the address of its first byte.
+#[derive(Debug, Default)]
+pub(super) struct MappedFiles(BTreeMap<String, u64>);
+
+impl MappedFiles {
+    pub(super) fn of(view: &ProcessView) -> Result<Self, ProcessError> {
+        Ok(Self::parse(&view.read_text("maps")?))
+    }
+
+    /// `start-end permissions offset device inode path` (proc(5)); by address, so the first line of
+    /// a file is where it begins.
+    fn parse(maps: &str) -> Self {
+        let mut files = BTreeMap::new();
+        for line in maps.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let range = words.next().unwrap_or_default();
+            let path = words.nth(4).unwrap_or_default();
+            let start = range.split('-').next();
+            let start = start.and_then(|start| u64::from_str_radix(start, 16).ok());
+            if let (Some(start), true) = (start, path.starts_with('/')) {
+                files.entry(path.to_owned()).or_insert(start);
+            }
+        }
+        Self(files)
+    }
+
+    /// Files whose name begins so.
+    pub(super) fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
+        let files = self.0.iter();
+        files
+            .filter(move |(path, _)| file_name(path).starts_with(prefix))
+            .map(|(path, start)| (path.as_str(), *start))
+    }
+
+    /// Whether the interpreter's loop of libuv is loaded.
+    pub(super) fn has_uvloop(&self) -> bool {
+        self.0.keys().any(|path| path.contains("/uvloop/loop."))
+    }
+
+    /// Python's interpreter: a program or a library.
+    pub(super) fn python(&self) -> Option<(&str, u64)> {
+        // The library first: beside it the program is a shell of a few KiB.
+        self.named("libpython").chain(self.named("python")).next()
+    }
+
+    /// Node's engine: a program or a library.
+    pub(super) fn node(&self) -> Option<(&str, u64)> {
+        let is_node = |(path, _): &(&str, u64)| matches!(file_name(path), "node" | "nodejs");
+        self.named("libnode")
+            .chain(self.named("node").filter(is_node))
+            .next()
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_begins_at_its_lowest_mapping() {
+        let maps = "55550000-55551000 r--p 00000000 08:01 12 /usr/bin/python3.11\n\
+                    55551000-55552000 r-xp 00001000 08:01 12 /usr/bin/python3.11\n\
+                    7f000000-7f001000 rw-p 00000000 00:00 0 \n\
+                    7f100000-7f101000 r-xp 00000000 08:01 13 /x/uvloop/loop.cpython-311.so\n\
+                    7ffe0000-7ffe1000 rw-p 00000000 00:00 0 [stack]\n";
+        let files = MappedFiles::parse(maps);
+        assert_eq!(files.python(), Some(("/usr/bin/python3.11", 0x5555_0000)));
+        assert!(files.has_uvloop());
+        assert_eq!(files.node(), None);
+    }
+
+    #[test]
+    fn a_library_that_is_called_like_node_is_not_node() {
+        let maps = "10000-20000 r-xp 00000000 08:01 1 /opt/lib/node_api_helper.so\n\
+                    30000-40000 r-xp 00000000 08:01 2 /opt/bin/node\n";
+        assert_eq!(
+            MappedFiles::parse(maps).node(),
+            Some(("/opt/bin/node", 0x30000))
+        );
+    }
+}

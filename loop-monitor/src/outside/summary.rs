@@ -1,0 +1,175 @@
+//! What a watch has seen, added up over its loops.
+
+use std::collections::HashMap;
+
+use super::judge::Judge;
+use super::ledger::{Charge, Tally};
+use super::runtime::Runtime;
+use super::watched_thread::WatchedThread;
+use crate::watched::{
+    SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, SleepSource, WatchSummary, WatchedCause, WatchedLoop,
+};
+use crate::wire::Schema;
+
+/// The parts of a watch that a summary is made of.
+pub(super) struct Parts<'a> {
+    pub(super) pid: u32,
+    pub(super) command: &'a str,
+    pub(super) duration_ns: u64,
+    pub(super) threads: &'a [WatchedThread],
+    pub(super) judge: &'a mut Judge,
+    pub(super) ended: Option<&'a str>,
+}
+
+impl Parts<'_> {
+    /// Adds up.
+    pub(super) fn summary(self) -> WatchSummary {
+        let told = self.threads.iter().all(WatchedThread::is_told);
+        let mut causes: HashMap<usize, Tally> = HashMap::new();
+        let mut shared = Tally::default();
+        let mut loops = Vec::with_capacity(self.threads.len());
+        for thread in self.threads {
+            let totals = thread.totals();
+            shared.count += totals.shared.count;
+            shared.total_ns += totals.shared.total_ns;
+            let mut watched = WatchedLoop {
+                thread_id: thread.task.tid(),
+                name: thread.name.clone(),
+                idle_ns: 0,
+                running_ns: totals.running_ns,
+                runqueue_ns: totals.runqueue_ns,
+                gil_ns: 0,
+                blocked_ns: 0,
+            };
+            for (charge, tally) in totals.sleeps {
+                match resolve(self.judge, charge, thread.own_events) {
+                    Charge::Idle => watched.idle_ns += tally.total_ns,
+                    Charge::Gil => watched.gil_ns += tally.total_ns,
+                    Charge::Cause(number) => {
+                        watched.blocked_ns += tally.total_ns;
+                        join(causes.entry(number).or_default(), tally);
+                    }
+                    Charge::Site(_) | Charge::Unknown => {
+                        watched.blocked_ns += tally.total_ns;
+                        join(causes.entry(self.judge.unknown()).or_default(), tally);
+                    }
+                }
+            }
+            loops.push(watched);
+        }
+        let mut notes = self.notes(shared);
+        notes.sort();
+        let sleeps_by = if told {
+            SleepSource::Switches
+        } else {
+            SleepSource::Looks
+        };
+        WatchSummary {
+            schema: Schema {
+                name: SCHEMA_NAME.to_owned(),
+                major: SCHEMA_MAJOR,
+                minor: SCHEMA_MINOR,
+            },
+            pid: self.pid,
+            command: self.command.to_owned(),
+            runtime: self.judge.runtime.name().to_owned(),
+            duration_ns: self.duration_ns,
+            sleeps_by,
+            looks: self.judge.looks,
+            loops,
+            causes: ranked(self.judge, causes),
+            notes,
+        }
+    }
+
+    fn notes(&self, shared: Tally) -> Vec<String> {
+        let mut notes: Vec<String> = self.ended.map(str::to_owned).into_iter().collect();
+        let mut note = |text: &str| notes.push(text.to_owned());
+        let threads = self.threads;
+        if !threads.iter().all(WatchedThread::is_told) {
+            note(
+                "The kernel didn't tell when the loops slept, so they were looked at about 1000 \
+                 times per second: sleeps of less than 1 ms are missed or counted as one. To count \
+                 all, allow perf events: `sysctl kernel.perf_event_paranoid=2` or less, or run with \
+                 CAP_PERFMON; in a container its seccomp profile must allow perf_event_open.",
+            );
+        } else if !threads.iter().all(WatchedThread::is_told_places) {
+            note(
+                "The kernel told when the loops slept, and not where, so sleeps that ended before \
+                 a look are counted like those that were seen. To know the call of each, run with \
+                 CAP_PERFMON or with `sysctl kernel.perf_event_paranoid=1` or less.",
+            );
+        }
+        let judge = &self.judge;
+        if let Some(reason) = &judge.python_refusal {
+            note(&format!("Python's source lines couldn't be read: {reason}"));
+        }
+        if judge
+            .python
+            .as_ref()
+            .is_some_and(|python| !python.knows_its_lock())
+        {
+            note(
+                "Where the interpreter lock is couldn't be found out (no symbol _PyRuntime), so \
+                 waits for it are counted as locks.",
+            );
+        }
+        match judge.runtime {
+            Runtime::Tokio if !judge.knows_tokio => note(
+                "No function of Tokio was found on any stack; symbols seem to be stripped. \
+                 Workers that never waited for events aren't known, and a worker that waits for a \
+                 lock can't be told from an idle one. Build with `strip = \"none\"` in the profile.",
+            ),
+            Runtime::Tokio => note(
+                "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
+                 threads of the blocking pool.",
+            ),
+            Runtime::Node => note("Not watched: worker threads of Node."),
+            Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => {}
+        }
+        let lost: u64 = threads.iter().map(|thread| thread.lost).sum();
+        if lost > 0 {
+            note(&format!(
+                "{lost} switches were lost, since this program was too slow."
+            ));
+        }
+        if shared.count > 0 {
+            note(&format!(
+                "{} sleeps ({} ms together) ended before they were looked at; their time is \
+                 shared out over what was seen at the same place of the program, or, where the \
+                 place isn't known, over all that was seen.",
+                shared.count,
+                shared.total_ns / 1_000_000
+            ));
+        }
+        notes
+    }
+}
+
+fn resolve(judge: &mut Judge, charge: Charge, own_events: Option<u64>) -> Charge {
+    match charge {
+        Charge::Site(site) => judge.charge_of(site, own_events),
+        charge => charge,
+    }
+}
+
+fn join(into: &mut Tally, tally: Tally) {
+    into.count += tally.count;
+    into.total_ns += tally.total_ns;
+    into.longest_ns = into.longest_ns.max(tally.longest_ns);
+}
+
+/// The longest in sum first.
+fn ranked(judge: &Judge, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
+    let mut ranked: Vec<WatchedCause> = causes
+        .into_iter()
+        .map(|(number, tally)| WatchedCause {
+            cause: judge.cause(number).clone(),
+            count: tally.count,
+            total_ns: tally.total_ns,
+            longest_ns: tally.longest_ns.min(tally.total_ns),
+        })
+        .collect();
+    ranked.sort_by(|a, b| (b.total_ns.cmp(&a.total_ns)).then_with(|| a.cause.cmp(&b.cause)));
+    ranked
+}

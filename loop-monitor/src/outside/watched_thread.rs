@@ -1,0 +1,178 @@
+//! One loop's thread while it is watched: how it is followed, and its books.
+
+use super::ledger::{Ledger, Site, Totals};
+use super::switches::{Switch, Switches};
+use super::times::{LastLook, Met};
+use crate::process::{Activity, ProcessError, ProcessView, Task};
+use crate::readings::monotonic_ns;
+
+/// How a thread is followed.
+enum Follow {
+    /// The kernel tells each switch.
+    Switches(Box<Switches>),
+    /// By looking.
+    Looks(LastLook),
+}
+
+/// One loop's thread.
+pub(super) struct WatchedThread {
+    pub(super) task: Task,
+    pub(super) name: String,
+    /// The descriptor on which it waits when it has nothing to do, once that is known.
+    pub(super) own_events: Option<u64>,
+    pub(super) ledger: Ledger,
+    /// Records that the kernel couldn't keep.
+    pub(super) lost: u64,
+    follow: Follow,
+    opened_ns: u64,
+    ended_ns: Option<u64>,
+    run_delay_at_start_ns: u64,
+    run_delay_ns: u64,
+}
+
+impl WatchedThread {
+    /// Follows a thread from now on.
+    pub(super) fn open(
+        view: &ProcessView,
+        tid: u32,
+        own_events: Option<u64>,
+    ) -> Result<Self, ProcessError> {
+        let task = view.task(tid)?;
+        let name = task.name()?;
+        // Refused where the kernel is told to: then there are looks, and a note says so.
+        let switches = i32::try_from(tid).ok().map(Switches::of_thread);
+        let opened_ns = monotonic_ns();
+        let times = task.times()?;
+        let met = met(&task.activity()?);
+        let (first, ledger) = LastLook::first(opened_ns, times, met);
+        let follow = match switches {
+            Some(Ok(switches)) => Follow::Switches(Box::new(switches)),
+            _ => Follow::Looks(first),
+        };
+        let mut thread = Self {
+            task,
+            name,
+            own_events,
+            ledger,
+            lost: 0,
+            follow,
+            opened_ns,
+            ended_ns: None,
+            run_delay_at_start_ns: times.run_delay_ns,
+            run_delay_ns: times.run_delay_ns,
+        };
+        thread.follow_first();
+        Ok(thread)
+    }
+
+    /// The first switch tells better than a look what went before it.
+    fn follow_first(&mut self) {
+        let Follow::Switches(switches) = &mut self.follow else {
+            return;
+        };
+        let (ledger, opened_ns) = (&mut self.ledger, self.opened_ns);
+        let mut is_first = true;
+        switches.drain(|switch| {
+            match switch {
+                Switch::Runs { .. } if is_first => *ledger = Ledger::asleep(opened_ns, None),
+                Switch::FellAsleep { .. } | Switch::PushedOff { .. } if is_first => {
+                    *ledger = Ledger::on_core(opened_ns);
+                }
+                _ => {}
+            }
+            is_first = false;
+            enter(ledger, switch, opened_ns);
+        });
+    }
+
+    /// Whether the kernel tells its switches.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.follow, Follow::Switches(_))
+    }
+
+    /// Whether each sleep comes with its place.
+    pub(super) fn is_told_places(&self) -> bool {
+        matches!(&self.follow, Follow::Switches(switches) if switches.tell_registers())
+    }
+
+    /// Brings the books up to date.
+    pub(super) fn catch_up(&mut self) -> Result<(), ProcessError> {
+        match &mut self.follow {
+            Follow::Switches(switches) => {
+                let (ledger, lost, opened_ns) = (&mut self.ledger, &mut self.lost, self.opened_ns);
+                switches.drain(|switch| match switch {
+                    Switch::Lost(records) => *lost += records,
+                    switch => enter(ledger, switch, opened_ns),
+                });
+            }
+            Follow::Looks(last) => {
+                let before = self.task.times()?;
+                let activity = self.task.activity()?;
+                let times = self.task.times()?;
+                let moved = before.timeslices != times.timeslices;
+                let met = if moved { Met::Running } else { met(&activity) };
+                last.next(monotonic_ns(), times, met, &mut self.ledger);
+                self.run_delay_ns = times.run_delay_ns;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads how long it waited for cores; seldom, and before a summary.
+    pub(super) fn read_run_delay(&mut self) -> Result<(), ProcessError> {
+        self.run_delay_ns = self.task.times()?.run_delay_ns;
+        Ok(())
+    }
+
+    /// It is no more.
+    pub(super) fn end(&mut self) {
+        self.ended_ns.get_or_insert_with(monotonic_ns);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
+    /// Everything so far.
+    pub(super) fn totals(&self) -> Totals {
+        let until_ns = self.ended_ns.unwrap_or_else(monotonic_ns);
+        let run_delay_ns = match &self.follow {
+            Follow::Switches(_) => self.run_delay_ns - self.run_delay_at_start_ns,
+            // Booked look by look.
+            Follow::Looks(_) => 0,
+        };
+        self.ledger.totals(until_ns, run_delay_ns)
+    }
+}
+
+fn met(activity: &Activity) -> Met {
+    match site(activity) {
+        Some(site) => Met::Asleep(site),
+        None => Met::Running,
+    }
+}
+
+/// Where a thread sleeps; `None` when it runs.
+pub(super) fn site(activity: &Activity) -> Option<Site> {
+    match activity {
+        Activity::Running => None,
+        Activity::Call(call) => Some(Site {
+            pc: call.pc,
+            argument: call.arguments[0],
+        }),
+        Activity::Fault { pc, .. } => Some(Site {
+            pc: *pc,
+            argument: 0,
+        }),
+    }
+}
+
+/// A switch from before the books were opened belongs to nobody's time.
+fn enter(ledger: &mut Ledger, switch: Switch, opened_ns: u64) {
+    match switch {
+        Switch::FellAsleep { at_ns, site } => ledger.sleeps(at_ns.max(opened_ns), site),
+        Switch::PushedOff { at_ns } => ledger.is_pushed_off(at_ns.max(opened_ns)),
+        Switch::Runs { at_ns } => ledger.runs(at_ns.max(opened_ns)),
+        Switch::Lost(_) => {}
+    }
+}
