@@ -281,7 +281,7 @@ fn is_own(file: &str) -> bool {
 }
 
 /// Whether a program or library of CPython is mapped.
-fn maps_python(pid: u32) -> bool {
+pub(super) fn maps_python(pid: u32) -> bool {
     // Unreadable maps are told by whoever attaches, with what to do.
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.lines().any(|line| {
