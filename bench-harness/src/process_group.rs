@@ -212,6 +212,15 @@ impl ServiceProcess {
         &self.start_id
     }
 
+    /// The numbers of all processes of its group now.
+    ///
+    /// # Errors
+    /// If `/proc` can't be read.
+    pub fn process_ids(&self) -> io::Result<Vec<u32>> {
+        let members = process_sample::members(self.process_group.as_raw())?;
+        Ok(members.into_iter().map(i32::unsigned_abs).collect())
+    }
+
     /// Its last lines on stdout and stderr.
     pub fn output(&self) -> String {
         self.output.text()

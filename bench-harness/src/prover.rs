@@ -1,14 +1,19 @@
 //! Who catches the calls of a service under proof.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::certificate_client::CertificateClient;
 use unstall_bench_harness::engine::Target;
 use unstall_bench_harness::monitor_client::{Sight, TOKEN_VARIABLE};
 use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE};
+use unstall_loop_monitor::outside::tracer::{self, TraceOptions, Tracer};
 
 use crate::served::Served;
+
+/// A traced loop turns many times in this time.
+const TURN_MAX: Duration = Duration::from_millis(200);
 
 /// Catches what a service calls between two moments.
 pub(crate) trait Prover {
@@ -25,9 +30,45 @@ pub(crate) trait Prover {
     fn end(&mut self) -> anyhow::Result<Certificate>;
 }
 
-/// Who can catch the calls of this service.
+/// Who can catch the calls of this service: a Python that was started here is traced, everybody
+/// else has to catch by himself.
 pub(crate) fn choose(served: &Served) -> anyhow::Result<Box<dyn Prover>> {
-    Ok(Box::new(Inside::new(served.target())?))
+    let loops = tracer::python_loops(&served.process_ids()?);
+    match loops[..] {
+        [] => Ok(Box::new(Inside::new(served.target())?)),
+        [pid] => Ok(Box::new(Outside { pid, tracer: None })),
+        _ => bail!(
+            "{} Python processes of the service run event loops, and only one can be traced at a \
+             time: run the service with one worker and without a reloader",
+            loops.len()
+        ),
+    }
+}
+
+/// A tracer of a Python service, whose interpreter can't catch its own calls.
+#[derive(Debug)]
+struct Outside {
+    pid: u32,
+    tracer: Option<Tracer>,
+}
+
+impl Prover for Outside {
+    fn begin(&mut self) -> anyhow::Result<Certificate> {
+        let tracer = Tracer::attach(self.pid, TraceOptions::default(), Box::new(|_| {}))?;
+        let certificate = tracer.certificate();
+        self.tracer = Some(tracer);
+        Ok(certificate)
+    }
+
+    fn end(&mut self) -> anyhow::Result<Certificate> {
+        let tracer = self.tracer.take();
+        let tracer = tracer.context("nothing was traced; this is a fault of unstall")?;
+        // The loop goes to rest after its last answer, and only then is a request's route settled.
+        if let Some(end) = tracer.wait_for_end(TURN_MAX) {
+            bail!("the trace ended before the requests did: {end}");
+        }
+        Ok(tracer.finish())
+    }
 }
 
 /// The service's own monitor, which catches inside of the service and answers with a certificate.

@@ -72,6 +72,16 @@ impl Served {
         &self.target
     }
 
+    /// The numbers of its processes, where it was started here.
+    ///
+    /// # Errors
+    /// If `/proc` can't be read.
+    pub(crate) fn process_ids(&self) -> anyhow::Result<Vec<u32>> {
+        let process = self.process.as_ref();
+        let ids = process.map_or_else(|| Ok(Vec::new()), ServiceProcess::process_ids);
+        ids.context("the service's processes can't be listed")
+    }
+
     /// What the loop monitor's counters say, if the service has one that lets us read.
     pub(crate) fn snapshot(&self) -> anyhow::Result<Option<Snapshot>> {
         Ok(match MonitorClient::new(&self.target)?.read()? {

@@ -134,25 +134,20 @@ impl Judge {
         task: &Task,
         own_events: Option<u64>,
     ) -> Result<Seen, ProcessError> {
+        if self.python.is_some() {
+            return self.name_python(task, own_events);
+        }
         let Some(sighting) = self.namer.sight(task)? else {
             return Ok(Seen::Moved);
         };
         let Some(site) = site(&sighting.look.activity) else {
             return Ok(Seen::Moved);
         };
-        let stack = self
-            .python
-            .as_mut()
-            .and_then(|python| python.stack(task.tid()));
-        // Python's stack was read after the look: it belongs to it only if the thread slept on.
-        if task.times()?.timeslices != sighting.look.times.timeslices {
-            return Ok(Seen::Moved);
-        }
-        let mut cause = self.namer.resolve(&sighting)?;
+        let cause = self.namer.resolve(&sighting)?;
         self.knows_tokio |= cause.frames.iter().any(is_tokio);
         if let Activity::Call(call) = &sighting.look.activity {
             let events = Call::of(call.number).is_some_and(|call| waits_for_events(call.name));
-            if events && self.is_own(call.arguments[0], own_events, stack.as_ref()) {
+            if events && own_events.is_none_or(|own| call.arguments[0] < own) {
                 return Ok(Seen::OwnEvents(site, call.arguments[0]));
             }
             if cause.class == CauseClass::Lock && self.is_parked(&cause.frames) {
@@ -160,23 +155,49 @@ impl Judge {
                 return Ok(Seen::Waiting(site, Charge::Idle));
             }
         }
-        if let Some(stack) = stack {
-            cause.endpoint = stack.handler();
-            cause.frames = stack.into_step();
-        }
-        Ok(Seen::Waiting(
-            site,
-            Charge::Cause(self.causes.number(cause)),
-        ))
+        let number = self.causes.number(cause);
+        Ok(Seen::Waiting(site, Charge::Cause(number)))
     }
 
-    /// Whether a thread that waits on this descriptor waits as its loop does. A loop within a loop
-    /// (a synchronous child of Node's, a client that polls) was made later, so its number is higher.
-    fn is_own(&self, on: u64, own_events: Option<u64>, stack: Option<&PythonStack>) -> bool {
-        match stack {
-            Some(stack) if stack.is_asyncio() => stack.is_asyncio_waiting(),
-            _ => own_events.is_none_or(|own| on < own),
+    /// The same for Python, whose frames say more than its interpreter's, which cost much.
+    fn name_python(&mut self, task: &Task, own_events: Option<u64>) -> Result<Seen, ProcessError> {
+        let (descriptors, mut python) = (&self.descriptors, self.python.as_mut());
+        let seen = task.look_while(|activity| {
+            let subject = match activity {
+                Activity::Call(call) => Call::in_progress(call)
+                    .map(|known| (known, descriptors.read_subject(&known, call))),
+                Activity::Running | Activity::Fault { .. } => None,
+            };
+            let stack = python.as_mut().and_then(|python| python.stack(task.tid()));
+            (subject, stack)
+        })?;
+        let Some((look, (subject, stack))) = seen else {
+            return Ok(Seen::Moved);
+        };
+        let Some(site) = site(&look.activity) else {
+            return Ok(Seen::Moved);
+        };
+        let call = subject.as_ref().map(|(call, _)| call);
+        let events = call.is_some_and(|call| waits_for_events(call.name));
+        if events && is_own(site.argument, own_events, stack.as_ref()) {
+            return Ok(Seen::OwnEvents(site, site.argument));
         }
+        let target = match &subject {
+            Some((_, subject)) => self.descriptors.name_subject(subject)?,
+            None => None,
+        };
+        let class = match look.activity {
+            Activity::Fault { .. } => CauseClass::Fault,
+            _ => call.map_or(CauseClass::Unknown, |call| call.kind.class()),
+        };
+        let number = self.causes.number(Cause {
+            class,
+            syscall: call.map(|call| call.name.to_owned()),
+            target,
+            endpoint: stack.as_ref().and_then(PythonStack::handler),
+            frames: stack.map(PythonStack::into_step).unwrap_or_default(),
+        });
+        Ok(Seen::Waiting(site, Charge::Cause(number)))
     }
 
     /// An idle worker waits for a lock within Tokio's own parking. Where symbols were stripped,
@@ -184,10 +205,7 @@ impl Judge {
     fn is_parked(&self, frames: &[Frame]) -> bool {
         let innermost = frames.iter().find(|frame| is_tokio(frame));
         match (self.runtime, innermost) {
-            (Runtime::Tokio, Some(frame)) => {
-                frame.function.contains("multi_thread::park")
-                    || frame.function.contains("runtime::park")
-            }
+            (Runtime::Tokio, Some(frame)) => frame.function.contains("multi_thread::park"),
             (Runtime::Tokio, None) => !self.knows_tokio,
             _ => false,
         }
@@ -238,6 +256,21 @@ impl Judge {
         })
     }
 
+    /// Reads the tables of symbols that a thread's stack needs, before its time is watched.
+    pub(super) fn warm(&mut self, tid: u32) -> Result<(), ProcessError> {
+        if self.python.is_some() {
+            return Ok(());
+        }
+        match self
+            .view
+            .task(tid)
+            .and_then(|task| self.native_frames(&task))
+        {
+            Ok(_) | Err(ProcessError::TaskEnded { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The native stack of a thread, and whether it could be read.
     pub(super) fn native_frames(&mut self, task: &Task) -> Result<Vec<Frame>, ProcessError> {
         let cause = self.namer.name(task)?;
@@ -257,6 +290,15 @@ impl Causes {
             self.all.push(cause.clone());
             self.all.len() - 1
         })
+    }
+}
+
+/// Whether a thread of Python that waits on this descriptor waits as its loop does. A loop within a
+/// loop (a client that polls) was made later, so its number is higher.
+fn is_own(on: u64, own_events: Option<u64>, stack: Option<&PythonStack>) -> bool {
+    match stack {
+        Some(stack) if stack.is_asyncio() => stack.is_asyncio_waiting(),
+        _ => own_events.is_none_or(|own| on < own),
     }
 }
 

@@ -12,9 +12,9 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use super::ledger::Site;
 
-/// Records wait here between two drains: at 50 000 switches per second and 120 bytes for each,
-/// room for 40 ms.
-const RING_BYTES: usize = 256 * 1024;
+/// Records wait here between two drains, and 1 MiB has room for a second of 10 000 sleeps. What one
+/// user may lock of memory (`kernel.perf_event_mlock_kb`) may be less.
+const RING_BYTES: [usize; 3] = [1024 * 1024, 256 * 1024, 64 * 1024];
 /// Record types and flags of `linux/perf_event.h`.
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
@@ -97,8 +97,15 @@ impl Switches {
             .sample_id_all(true)
             .clockid(Clock::MONOTONIC)
             // Nobody is woken: whoever drains comes by itself.
-            .wakeup_watermark(RING_BYTES);
-        let mut sampler = builder.build()?.sampled(RING_BYTES)?;
+            .wakeup_watermark(RING_BYTES[0]);
+        let mut sampler = Err(io::ErrorKind::OutOfMemory.into());
+        for bytes in RING_BYTES {
+            sampler = builder.build()?.sampled(bytes);
+            if sampler.is_ok() {
+                break;
+            }
+        }
+        let mut sampler = sampler?;
         sampler.as_counter_mut().enable()?;
         Ok(Self {
             sampler,

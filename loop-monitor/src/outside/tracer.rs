@@ -7,6 +7,7 @@
 //! traced thread once, so that a wait for events returns early (`EINTR`) one time, which event
 //! loops expect.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -18,11 +19,13 @@ use serde::Serialize;
 
 use super::tracer_ledger::Ledger;
 pub use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
-use super::tracer_python::PythonStacks;
+use super::tracer_python::{PythonStacks, maps_python};
+use super::tracer_routes::RouteMemory;
 use super::tracer_session::Session;
+use super::tracer_threads::waiting_threads;
 use crate::cause::Cause;
 use crate::certificate::Certificate;
-use crate::process::ProcessError;
+use crate::process::{ProcessError, ProcessView};
 
 /// Which threads of the process are traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,6 +146,17 @@ pub enum TraceEvent {
     },
 }
 
+impl fmt::Display for TraceEnd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Asked => "it was asked to end",
+            Self::Marked => "the process asked it to end",
+            Self::Exited => "the process has ended",
+            Self::OtherProgram => "the process runs another program now",
+        })
+    }
+}
+
 /// Why a trace ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -186,6 +200,7 @@ pub type EventSink = Box<dyn FnMut(&TraceEvent) + Send>;
 /// A process that is traced. Dropping it ends the trace.
 #[derive(Debug)]
 pub struct Tracer {
+    view: ProcessView,
     shared: Arc<Shared>,
     identity: Identity,
 }
@@ -204,6 +219,7 @@ impl Tracer {
     /// # Errors
     /// When it can't be traced: no right, no loop, no such process, another architecture.
     pub fn attach(pid: u32, options: TraceOptions, sink: EventSink) -> Result<Self, TraceError> {
+        let view = ProcessView::of(pid)?;
         let shared = Arc::new(Shared::default());
         let (send, attached) = mpsc::channel();
         let tracing = Arc::clone(&shared);
@@ -220,13 +236,21 @@ impl Tracer {
         // Without an answer the thread has died, which only a panic can do.
         let died = || TraceError::Thread(std::io::Error::other("it died"));
         let identity = answer.map_err(|_| died())??;
-        Ok(Self { shared, identity })
+        Ok(Self {
+            view,
+            shared,
+            identity,
+        })
     }
 
     /// What was found so far.
     #[must_use]
     pub fn certificate(&self) -> Certificate {
-        self.shared.ledger().certificate(&self.identity)
+        let mut ledger = self.shared.ledger();
+        if let Some(routes) = RouteMemory::find(&self.view) {
+            ledger.take_counts(routes.endpoints(), false);
+        }
+        ledger.certificate(&self.identity)
     }
 
     /// Why the trace has ended, if it has by then.
@@ -257,6 +281,17 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::Release);
     }
+}
+
+/// Those of these processes that are a Python in which a thread waits for events.
+#[must_use]
+pub fn python_loops(pids: &[u32]) -> Vec<u32> {
+    let runs_loop = |pid: &&u32| {
+        // Who has ended or can't be read runs no loop that could be traced.
+        let waiting = ProcessView::of(**pid).and_then(|view| waiting_threads(&view));
+        maps_python(**pid) && waiting.is_ok_and(|threads| !threads.is_empty())
+    };
+    pids.iter().filter(runs_loop).copied().collect()
 }
 
 /// The whole life of the tracing thread.

@@ -9,6 +9,7 @@ use syscalls::Sysno;
 use super::tracer_python::{PythonStack, PythonStacks};
 use crate::blocking_rules::{self, CallFacts, Descriptor, Judgement};
 use crate::cause::{Cause, CauseClass, Frame, Target};
+use crate::process::address_space::AddressSpace;
 use crate::process::descriptors::Descriptors;
 use crate::process::stack::{Registers, StackCopy, Stacks};
 use crate::process::{Call, ProcessView, Syscall};
@@ -149,16 +150,13 @@ impl Judge {
         if !stack.is_in_step() && !self.is_below_uvloop(entry) {
             return Seen::Harmless;
         }
-        if let Some(reason) = stack.hand_over(class) {
+        if let Some(reason) = stack.excuse(class) {
             return Seen::Exempt(reason);
         }
         if waits == EventWait::Ring && self.is_called_by_uvloop(entry) {
             return Seen::Exempt("libuv tells the kernel what it waits for, in one go (io_uring)");
         }
         let (stack, is_import) = stack.without_import();
-        if let Some(reason) = stack.test_client() {
-            return Seen::Exempt(reason);
-        }
         let mut cause = if is_import {
             imported()
         } else {
@@ -256,18 +254,36 @@ impl Judge {
 
     /// The code right above the C library's is uvloop's.
     fn is_called_by_uvloop(&self, entry: &Entry) -> bool {
-        let code = CodeMap::read(&self.view);
-        let first = code.first_caller(&self.view, entry.sp);
-        first.is_some_and(is_uvloop)
+        let files = self.files_on_stack(entry.sp, NEAR_STACK_BYTES);
+        let is_c = |path: &&String| path.contains("/libc") || path.contains("/libpthread");
+        let first = files.iter().find(|path| !is_c(path));
+        first.is_some_and(|path| is_uvloop(path))
     }
 
     /// uvloop's code is on the stack: it has no Python frames of its own.
     fn is_below_uvloop(&self, entry: &Entry) -> bool {
-        let code = CodeMap::read(&self.view);
-        code.ranges.iter().any(|range| is_uvloop(&range.path))
-            && code
-                .callers(&self.view, entry.sp, FAR_STACK_BYTES)
-                .any(is_uvloop)
+        let files = self.files_on_stack(entry.sp, FAR_STACK_BYTES);
+        files.iter().any(|path| is_uvloop(path))
+    }
+
+    /// Files of the code that words of the stack point to, the innermost first. No unwinding: that
+    /// takes tables which Cython's modules needn't have.
+    fn files_on_stack(&self, sp: u64, bytes: usize) -> Vec<String> {
+        // A process that has ended has no code; its end is told by the wait for it.
+        let Ok(space) = AddressSpace::read(&self.view) else {
+            return Vec::new();
+        };
+        let mut stack = vec![0; bytes];
+        // Above the stack's end nothing is mapped, so that less is read.
+        let read = self.view.read_memory(sp, &mut stack).unwrap_or(0);
+        let words = stack[..read].chunks_exact(8);
+        let words = words.map(|word| {
+            word.iter()
+                .rev()
+                .fold(0, |all, byte| all << 8 | u64::from(*byte))
+        });
+        let mappings = words.filter_map(|word| space.find(word).filter(|it| it.is_executable));
+        mappings.map(|mapping| mapping.path.clone()).collect()
     }
 }
 
@@ -314,69 +330,6 @@ impl EventWait {
 
 fn is_write(name: Sysno) -> bool {
     matches!(name, Sysno::write | Sysno::writev | Sysno::pwrite64)
-}
-
-/// What is mapped as code, by file.
-struct CodeMap {
-    ranges: Vec<CodeRange>,
-}
-
-struct CodeRange {
-    start: u64,
-    end: u64,
-    path: String,
-}
-
-impl CodeMap {
-    fn read(view: &ProcessView) -> Self {
-        // A process that has ended has no code; its end is told by the wait for it.
-        let maps = fs::read_to_string(view.root().join("maps")).unwrap_or_default();
-        let ranges = maps.lines().filter_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let (start, end) = words.next()?.split_once('-')?;
-            let is_code = words.next()?.contains('x');
-            let path = line.get(line.find('/')?..)?;
-            is_code.then_some(CodeRange {
-                start: u64::from_str_radix(start, 16).ok()?,
-                end: u64::from_str_radix(end, 16).ok()?,
-                path: path.to_owned(),
-            })
-        });
-        Self {
-            ranges: ranges.collect(),
-        }
-    }
-
-    fn file_of(&self, address: u64) -> Option<&str> {
-        let after = self.ranges.partition_point(|range| range.start <= address);
-        let range = self.ranges.get(after.checked_sub(1)?)?;
-        (address < range.end).then_some(range.path.as_str())
-    }
-
-    /// Files of the code that words of the stack point to, the innermost first.
-    fn callers<'a>(
-        &'a self,
-        view: &ProcessView,
-        sp: u64,
-        bytes: usize,
-    ) -> impl Iterator<Item = &'a str> {
-        let mut stack = vec![0; bytes];
-        // Above the stack's end nothing is mapped, so that less is read.
-        let read = view.read_memory(sp, &mut stack).unwrap_or(0);
-        stack.truncate(read / 8 * 8);
-        let words: Vec<u64> = stack
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|bytes| u64::from_ne_bytes(*bytes))
-            .collect();
-        words.into_iter().filter_map(|word| self.file_of(word))
-    }
-
-    fn first_caller<'a>(&'a self, view: &ProcessView, sp: u64) -> Option<&'a str> {
-        let mut callers = self.callers(view, sp, NEAR_STACK_BYTES);
-        callers.find(|path| !path.contains("/libc") && !path.contains("/libpthread"))
-    }
 }
 
 /// Answers the rules' questions from `/proc`.

@@ -157,9 +157,16 @@ impl PythonStack {
         }
     }
 
-    /// A wait that is the loop's own business with its threads: they run the moment they are
-    /// asked to. Its reason, in words.
-    pub(super) fn hand_over(&self, class: CauseClass) -> Option<&'static str> {
+    /// Why a call may block here although it can, in words. It may where the loop hands work to its
+    /// threads, which run the moment they are asked to; where FastAPI reads what it then keeps; and
+    /// where httpx drives an application in a test.
+    pub(super) fn excuse(&self, class: CauseClass) -> Option<&'static str> {
+        self.hand_over(class)
+            .or_else(|| self.first_request())
+            .or_else(|| self.test_client())
+    }
+
+    fn hand_over(&self, class: CauseClass) -> Option<&'static str> {
         let own = self.frames.iter().position(|frame| frame.is_own);
         let near = &self.frames[..own.unwrap_or(self.frames.len())];
         let any = |file: &str, names: &[&str]| {
@@ -192,11 +199,19 @@ impl PythonStack {
         is_end.then_some("asyncio ends its pool of threads when the loop closes")
     }
 
-    /// The test's client and not the application: httpx looks for an async library by an import in
-    /// each request that it makes in-process.
-    pub(super) fn test_client(&self) -> Option<&'static str> {
-        let innermost = self.frames.first()?.file.as_deref()?;
-        is_file(innermost, "httpx/_transports/asgi.py")
+    fn first_request(&self) -> Option<&'static str> {
+        let mut library = self.frames.iter().take_while(|frame| !frame.is_own);
+        let reads = |frame| is_at(frame, "fastapi/routing.py", "_extract_endpoint_context");
+        library
+            .any(reads)
+            .then_some("FastAPI reads an endpoint's source, once, for its error messages")
+    }
+
+    /// It looks for an async library by an import in each request that it makes in-process.
+    fn test_client(&self) -> Option<&'static str> {
+        let is_import = |frame: &&Frame| frame.file.as_deref().is_some_and(is_import_machinery);
+        let importing = self.frames.iter().find(|frame| !is_import(frame))?;
+        is_file(importing.file.as_deref()?, "httpx/_transports/asgi.py")
             .then_some("httpx looks for an async library (a test's client)")
     }
 
@@ -248,14 +263,25 @@ fn is_import_machinery(file: &str) -> bool {
 fn is_own(file: &str) -> bool {
     let installed = ["/site-packages/", "/dist-packages/", "/lib/python3"];
     let is_script = !file.starts_with('<') && Path::new(file).extension().is_none();
+    // The middleware, where it isn't installed but on the path.
+    let ours = [
+        "monitor",
+        "steps",
+        "account",
+        "child_tasks",
+        "pytest_plugin",
+        "proof_tracer",
+    ];
+    let is_ours = |name: &&str| file.ends_with(&format!("/unstall/{name}.py"));
     !(file.starts_with("<frozen")
+        || ours.iter().any(|name| is_ours(name))
         || installed.iter().any(|place| file.contains(place))
         // The entry script that pip makes of a console command.
         || is_script && file.contains("/bin/"))
 }
 
 /// Whether a program or library of CPython is mapped.
-fn maps_python(pid: u32) -> bool {
+pub(super) fn maps_python(pid: u32) -> bool {
     // Unreadable maps are told by whoever attaches, with what to do.
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.lines().any(|line| {
@@ -351,18 +377,18 @@ mod tests {
                 "ThreadPoolExecutor._adjust_thread_count",
             ),
         ];
-        assert!(stack(&start).hand_over(CauseClass::Lock).is_some());
+        assert!(stack(&start).excuse(CauseClass::Lock).is_some());
         let result = [
             ("LIB/threading.py", "Condition.wait"),
             ("LIB/concurrent/futures/_base.py", "Future.result"),
             ("/app/main.py", "handler"),
         ];
-        assert_eq!(stack(&result).hand_over(CauseClass::Lock), None);
+        assert_eq!(stack(&result).excuse(CauseClass::Lock), None);
         let join = [
             ("LIB/threading.py", "Thread.join"),
             ("/app/main.py", "handler"),
         ];
-        assert_eq!(stack(&join).hand_over(CauseClass::Lock), None);
+        assert_eq!(stack(&join).excuse(CauseClass::Lock), None);
     }
 
     #[test]

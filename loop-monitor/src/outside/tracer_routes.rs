@@ -15,7 +15,7 @@ const MAPPING: &str = "/memfd:unstall-proof";
 const MAGIC: u64 = u64::from_le_bytes(*b"UNSTPRF1");
 const HEADER_WORDS: usize = 8;
 const SLOT_WORDS: usize = 2;
-const REQUEST_WORDS: usize = 2;
+const REQUEST_WORDS: usize = 3;
 const ENDPOINT_WORDS: usize = 32;
 /// Requests, steps and the name's length come before the name.
 const ENDPOINT_HEAD_WORDS: usize = 3;
@@ -118,11 +118,11 @@ impl RouteMemory {
         let index = serial % self.requests.len.max(1);
         let address = self.requests.address + index * 8 * REQUEST_WORDS as u64;
         match read_words::<REQUEST_WORDS>(&self.view, address) {
-            Some([written, endpoint]) if written == serial && endpoint > 0 => self
+            Some([written, endpoint, _]) if written == serial && endpoint > 0 => self
                 .endpoint(endpoint - 1)
                 .map_or(Settled::Never, |endpoint| Settled::As(endpoint.name)),
             // A later request has taken its place.
-            Some([written, _]) if written > serial => Settled::Never,
+            Some([written, ..]) if written > serial => Settled::Never,
             Some(_) => Settled::NotYet,
             None => Settled::Never,
         }

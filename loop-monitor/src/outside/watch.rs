@@ -8,7 +8,7 @@ use super::budget::Budget;
 use super::error::WatchError;
 use super::finder::Finder;
 use super::judge::{Judge, Seen};
-use super::ledger::Charge;
+use super::ledger::{Charge, Site};
 use super::summary::Parts;
 use super::watched_thread::{WatchedThread, site};
 use crate::process::{Activity, ProcessError, ProcessView};
@@ -226,8 +226,14 @@ impl Watch {
         };
         let found = self.finder.find(&self.view, &mut self.judge, known)?;
         for found in found {
+            self.judge.warm(found.tid)?;
             match WatchedThread::open(&self.view, found.tid, found.events) {
-                Ok(thread) => self.threads.push(thread),
+                Ok(thread) => {
+                    if self.threads.is_empty() {
+                        (self.began, self.began_ns) = (Instant::now(), monotonic_ns());
+                    }
+                    self.threads.push(thread);
+                }
                 Err(ProcessError::TaskEnded { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -293,18 +299,15 @@ impl Watch {
     }
 
     /// Something keeps a loop: name it, if there is time left for names.
-    fn name(
-        &mut self,
-        index: usize,
-        since_ns: u64,
-        place: super::ledger::Site,
-    ) -> Result<(), ProcessError> {
+    fn name(&mut self, index: usize, since_ns: u64, place: Site) -> Result<(), ProcessError> {
         let now = Instant::now();
-        if !self.budget.allows(now.duration_since(self.began)) {
+        let thread = &self.threads[index];
+        // Without knowing where a loop waits for events nothing is idle: that is worth any price.
+        let is_needed = thread.own_events.is_none();
+        if !is_needed && !self.budget.allows(now.duration_since(self.began)) {
             self.kept_until = Some(now + KEPT_FOR);
             return self.note_sleep(index, since_ns, place, None);
         }
-        let thread = &self.threads[index];
         let seen = self.judge.name(&thread.task, thread.own_events);
         self.budget.spend(now.elapsed());
         match seen? {
@@ -327,7 +330,7 @@ impl Watch {
         &mut self,
         index: usize,
         since_ns: u64,
-        place: super::ledger::Site,
+        place: Site,
         charge: Option<Charge>,
     ) -> Result<(), ProcessError> {
         let thread = &mut self.threads[index];

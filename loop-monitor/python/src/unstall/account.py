@@ -7,6 +7,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from unstall.endpoints import AFTER, BODY, CHILD, HANDLER, Endpoint, Endpoints
+from unstall.proof import proof_memory
 from unstall.route import route_template
 from unstall.warning import warn_of_hold
 
@@ -44,6 +45,7 @@ class Account:
         "child_part",
         "is_over",
         "own_part",
+        "serial",
     )
 
     def __init__(
@@ -60,6 +62,9 @@ class Account:
         self._warn_over_ns = math.inf if warn_over_ns is None else warn_over_ns
         self._on_step = on_step
         self._hold_ns_sum = 0
+        proof = proof_memory()
+        self.serial = 0 if proof is None else proof.request()
+        """What a tracer calls it by."""
         self._unrouted: list[tuple[str, Stretch, Stretch | None]] = []
         self.own_part = HANDLER
         """Of steps of the request's own task that begin now."""
@@ -114,6 +119,9 @@ class Account:
     def _settle(self, route: str | None) -> None:
         endpoint = self._endpoint = self._endpoints.find(self._method, route)
         endpoint.requests += 1
+        proof = proof_memory()
+        if proof is not None:
+            proof.settle(self.serial, f"{endpoint.method} {endpoint.route}")
         self._scope = None  # tasks may outlive the request, and should not keep it
         steps, self._unrouted = self._unrouted, []
         for part, stretch, before_cut in steps:

@@ -13,6 +13,7 @@ from unstall.asgi import ASGIApp, Message, Receive, Scope, Send
 from unstall.blindness import not_covered
 from unstall.child_tasks import current_account
 from unstall.endpoints import Endpoints
+from unstall.proof import proof_memory
 from unstall.process import ProcessStart, WatchedLoop
 from unstall.quart_routes import watch_quart
 from unstall.readings import has_interpreter_lock, why_not_split
@@ -55,6 +56,7 @@ class LoopMonitor:
         self._warn_over_ns = None if warn_over_ms is None else round(warn_over_ms * 1e6)
         self._endpoints_max = endpoints_max
         why_not_split()  # asks the kernel, once per process and not within a request
+        proof_memory()  # where a tracer looks before the first request
         self._begin_anew()
 
     def _begin_anew(self) -> None:

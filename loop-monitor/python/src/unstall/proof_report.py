@@ -115,7 +115,9 @@ def _line(cause: Mapping[str, Any], root: Path) -> Line:
     return Line(
         place=_place(blamed, root),
         source=_source(blamed),
-        callers=[_place(frame, root) for frame, _ in zip(callers, range(_CALLERS_MAX), strict=False)],
+        callers=[
+            _place(frame, root) for frame, _ in zip(callers, range(_CALLERS_MAX), strict=False)
+        ],
         endpoint=cause.get("endpoint"),
     )
 

@@ -50,8 +50,14 @@ def meter_of_this_thread() -> ThreadMeter:
     """Give the meter of the calling thread, the same one in every call."""
     meter: ThreadMeter | None = getattr(_local, "meter", None)
     if meter is None or meter.pid != os.getpid():  # a forked child has other counters
-        kind = ThreadMeter if why_not_split() else SplittingMeter
-        meter = _local.meter = kind()
+        from unstall.proof import ProvingMeter, proof_memory  # noqa: PLC0415 - it needs ours
+
+        memory = proof_memory()
+        if memory is not None:
+            meter = ProvingMeter(memory)
+        else:
+            meter = ThreadMeter() if why_not_split() else SplittingMeter()
+        _local.meter = meter
     return meter
 
 
@@ -62,6 +68,8 @@ def why_not_split() -> str | None:
     Asks the kernel once, with a sleep of 1 ms, whether its counters can be believed: some sandboxes
     emulate them, and a monitor that shows 0 there would be lying.
     """
+    if os.environ.get("UNSTALL_PROVE") == "1":
+        return "in proof mode calls are looked at, and not their times"
     if not HAS_SOURCES:
         return "this system doesn't count a thread's switches"
     try:

@@ -65,6 +65,11 @@ class Steps(Coroutine[Any, Any, Any]):
             self._account.count(self._part, self._meter.end(), self._before_cut)
         self._account = self._before_cut = None
 
+    @property
+    def serial(self) -> int:
+        """The number of the request that it belongs to, for a tracer."""
+        return 0 if self._account is None else self._account.serial
+
     def is_of(self, account: Account) -> bool:
         """Say whether its steps are charged to this account."""
         return self._account is account
