@@ -19,12 +19,14 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod calls;
 pub mod cause;
 mod cells;
 pub mod certificate;
 mod charge;
 mod conservation;
 mod endpoints;
+mod exposition;
 mod histogram;
 mod kernel_canary;
 mod lag;
@@ -33,6 +35,7 @@ mod meter;
 mod monitor;
 mod poll_slots;
 mod polls;
+mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
@@ -41,6 +44,7 @@ mod readings;
 mod router;
 mod runtime_totals;
 mod snapshot;
+mod tasks;
 mod thread_state;
 mod warning;
 pub mod watched;
@@ -51,9 +55,10 @@ mod watcher;
 mod watcher;
 pub mod wire;
 
+pub use calls::{CallLayer, CallService};
 pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};
 pub use monitor::{Monitor, MonitorBuilder, PathError};
-pub use polls::{MonitoredBody, MonitoredFuture};
+pub use polls::{MonitoredBody, MonitoredCall, MonitoredFuture, MonitoredTask};
 pub use wire::{Mode, Snapshot};

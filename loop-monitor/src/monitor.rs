@@ -13,6 +13,7 @@ use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::pool::PoolCells;
 use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
 use crate::watcher::{self, Watch};
@@ -45,6 +46,7 @@ pub(crate) struct MonitorState {
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
+    pub(crate) pool: PoolCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -80,6 +82,7 @@ pub struct MonitorBuilder {
     mode: Mode,
     warn_over: Duration,
     endpoints_max: usize,
+    pool_threads_max: Option<usize>,
     access: Access,
     #[cfg(feature = "watch")]
     watch_over: Option<Duration>,
@@ -94,6 +97,7 @@ impl Monitor {
             mode: Mode::Counters,
             warn_over: WARN_OVER,
             endpoints_max: ENDPOINTS_MAX,
+            pool_threads_max: None,
             access: Access {
                 snapshot_path: SNAPSHOT_PATH.to_owned(),
                 metrics_path: METRICS_PATH.to_owned(),
@@ -120,6 +124,9 @@ impl Monitor {
             );
         }
         watcher::start(&self.inner);
+        if let Some(threads_max) = self.inner.pool.threads_max() {
+            builder.max_blocking_threads(threads_max);
+        }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
         builder
@@ -219,10 +226,20 @@ impl MonitorBuilder {
         self
     }
 
-    /// Endpoints told apart; requests to further ones share a bucket.
+    /// Endpoints told apart, and names of tasks, and names of jobs for the pool; requests, tasks
+    /// and jobs of further ones share a bucket of their kind.
     #[must_use]
     pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
         self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Threads that the blocking pool may have, 1 at least: [`Monitor::install`] tells the
+    /// runtime's builder (`max_blocking_threads`), so that both know the same number. Without it,
+    /// the builder is left alone and the monitor takes Tokio's default of 512 for granted.
+    #[must_use]
+    pub fn pool_threads_max(mut self, threads_max: usize) -> Self {
+        self.pool_threads_max = Some(threads_max.max(1));
         self
     }
 
@@ -270,6 +287,7 @@ impl MonitorBuilder {
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
+                pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
