@@ -129,10 +129,10 @@ impl Monitor {
                  the first one's: build a monitor for each",
             );
         }
+        watcher::start(&self.inner);
         if let Some(threads_max) = self.inner.pool.threads_max() {
             builder.max_blocking_threads(threads_max);
         }
-        watcher::start(&self.inner);
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
         builder

@@ -13,7 +13,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::sync::{Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::cause::CauseClass;
 use unstall_loop_monitor::watched::WatchedCause;
@@ -193,6 +193,27 @@ fn an_awaited_call_is_never_named_nor_warned_about() {
     });
     assert_eq!(watched.causes_of("/awaited"), []);
     assert_eq!(warnings_about("/awaited"), Vec::<serde_json::Value>::new());
+}
+
+/// What a loop waits for while it fills the blocking pool are locks, its own or the kernel's.
+#[test]
+fn many_jobs_for_the_pool_are_no_io() {
+    let watched = WatchedLoop::start();
+    watched.handle("/jobs", async || {
+        let jobs: Vec<_> = (0..2_000)
+            .map(|_| tokio::task::spawn_blocking(|| thread::sleep(Duration::from_micros(200))))
+            .collect();
+        for job in jobs {
+            job.await.expect("sleeps");
+        }
+    });
+    for named in watched.causes_of("/jobs") {
+        let class = named.cause.class;
+        assert!(
+            !matches!(class, CauseClass::Io | CauseClass::Spawn),
+            "{named:#?}"
+        );
+    }
 }
 
 #[test]

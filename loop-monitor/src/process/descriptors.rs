@@ -68,6 +68,11 @@ impl Descriptors {
                 pid if pid > 0 => Subject::Process(pid),
                 _ => Subject::Nothing,
             },
+            DescriptorArgument::CloneFlags(at) => Subject::of_clone(arguments[at]),
+            DescriptorArgument::CloneArguments(at) => {
+                // Unreadable arguments are refused by the kernel, too.
+                Subject::of_clone(self.view.read_word(arguments[at]).unwrap_or(0))
+            }
         }
     }
 
@@ -77,7 +82,7 @@ impl Descriptors {
     /// When the process has ended or may not be read.
     pub fn name_subject(&mut self, subject: &Subject) -> Result<Option<Target>, ProcessError> {
         match subject {
-            Subject::Nothing => Ok(None),
+            Subject::Nothing | Subject::Thread => Ok(None),
             Subject::Descriptor(descriptor) => self.name(*descriptor),
             Subject::Address(socket) => Ok(Some(self.name_socket(socket))),
             Subject::Path(path) => Ok(Some(unnamed(path))),
@@ -203,9 +208,20 @@ pub enum Subject {
     Path(String),
     /// A process.
     Process(i32),
+    /// A new thread of the same process.
+    Thread,
 }
 
 impl Subject {
+    /// `CLONE_THREAD` of clone(2): no process is started.
+    fn of_clone(flags: u64) -> Self {
+        if flags & 0x0001_0000 != 0 {
+            Self::Thread
+        } else {
+            Self::Nothing
+        }
+    }
+
     /// Descriptors are `int`s: the upper half of a register isn't theirs.
     fn of_descriptor(argument: u64) -> Self {
         match signed(argument) {

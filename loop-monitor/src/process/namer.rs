@@ -119,7 +119,10 @@ impl Namer {
             Activity::Call(syscall) => {
                 let target = self.descriptors.name_subject(&sighting.subject)?;
                 match Call::in_progress(syscall) {
-                    Some(call) => (call.kind.class(), Some(call.name.to_owned()), target),
+                    Some(call) => {
+                        let class = class(&call, &sighting.subject);
+                        (class, Some(call.name.to_owned()), target)
+                    }
                     None => {
                         let name = format!("system call {}", syscall.number);
                         (CauseClass::Unknown, Some(name), target)
@@ -149,5 +152,17 @@ impl Namer {
         Call::in_progress(syscall).map_or(Subject::Nothing, |call| {
             self.descriptors.read_subject(&call, syscall)
         })
+    }
+}
+
+/// Standard output and error are the log's, and starting a thread waits for the kernel's locks
+/// alone.
+fn class(call: &Call, subject: &Subject) -> CauseClass {
+    match subject {
+        Subject::Descriptor(1 | 2) if matches!(call.name, "write" | "writev" | "sendto") => {
+            CauseClass::Log
+        }
+        Subject::Thread => CauseClass::Lock,
+        _ => call.kind.class(),
     }
 }

@@ -79,6 +79,11 @@ impl Symbols {
         }
     }
 
+    /// Other files may be mapped at known addresses now.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+
     pub(super) fn frames(&mut self, space: &AddressSpace, addresses: &[u64]) -> Vec<Frame> {
         if self.known.len() >= REMEMBERED_MAX {
             self.known.clear();

@@ -35,6 +35,7 @@ impl LongWait<'_> {
             CauseClass::Runqueue => {
                 "it is ready and gets no core; the machine is busy, or its CPU quota used up"
             }
+            CauseClass::Log => "give the log a thread of its own, as tracing-appender does",
             _ => "await an async client instead, or move the call to spawn_blocking",
         };
         tracing::warn!(

@@ -1,5 +1,10 @@
 //! A current-thread runtime under a watching monitor, and what the watcher says of its polls.
 
+#![allow(
+    dead_code,
+    reason = "each test binary uses a part; expect would be wrong in the others"
+)]
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::Write;
