@@ -29,9 +29,11 @@ class Stretch(NamedTuple):
     fault_ns: int = 0
     gil_ns: int = 0
 
-    def followed_by(self, later: "Stretch") -> "Stretch":
-        """Add what came at once after it."""
-        return Stretch(*(mine + theirs for mine, theirs in zip(self, later, strict=True)))
+    def last(self, wall_ns: int, cpu_ns: int) -> "Stretch":
+        """Give its end, of which only wall and CPU time are known: waits were alike all along."""
+        off_core_ns = max(self.wall_ns - self.cpu_ns, 1)
+        share = min(max(wall_ns - cpu_ns, 0) / off_core_ns, 1.0)
+        return Stretch(wall_ns, cpu_ns, *(round(wait_ns * share) for wait_ns in self[2:]))
 
 
 def clean(wall_ns: int, cpu_ns: int) -> Stretch:
