@@ -18,7 +18,7 @@ import time
 from time import perf_counter_ns, process_time_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from unstall.conservation import Stretch, clean, split
+from unstall.conservation import Interval, Stretch, clean, split
 
 if TYPE_CHECKING:
     from unstall.steps import Steps
@@ -193,17 +193,20 @@ class SplittingMeter(ThreadMeter):
         # Read first and last, so that CPU of this thread is never taken for that of others.
         process_ns = process_time_ns() - self._process_cpu_ns
         others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
-        sleeps, faults, run_delay = self._sleeps, self._major_faults, self._run_delay
+        sleeps, switches = self._sleeps, self._switches
+        faults, run_delay = self._major_faults, self._run_delay
         self._read_switches()
         self._off_core_ns = now_ns - now_cpu_ns
-        waits = split(
-            off_core_ns,
+        interval = Interval(
+            cpu_ns=cpu_ns,
+            off_core_ns=off_core_ns,
             run_delay_ns=_run_delay_ns(self._run_delay) - _run_delay_ns(run_delay),
             sleeps=self._sleeps - sleeps,
+            preemptions=self._switches - switches - (self._sleeps - sleeps),
             major_faults=self._major_faults - faults,
             others_cpu_ns=others_cpu_ns,
-            lock_wait_ns_max=_lock_sleep_ns_max(),
         )
+        waits = split(interval, _lock_interval_ns())
         stretch = self._last = Stretch(wall_ns, cpu_ns, *waits)
         return stretch
 
@@ -254,7 +257,7 @@ def _run_delay_ns(schedstat: bytes) -> int:
     return int(schedstat.split(None, 2)[1]) if schedstat else 0
 
 
-def _lock_sleep_ns_max() -> int:
+def _lock_interval_ns() -> int:
     if not has_interpreter_lock():
         return 0
     return round(sys.getswitchinterval() * 1e9) + _LOCK_SLEEP_NS_SLACK
