@@ -19,9 +19,9 @@ _SPLIT = (
 )
 
 _LOCK = (
-    "A wait for the interpreter lock is known by the CPU time of the process's other threads "
-    "meanwhile, and by its length of at most one switch interval per sleep. So beside threads that "
-    "compute, a blocking call as short may count as a wait for the lock: blocked time is a lower bound."
+    "Whatever may have been a wait for the interpreter lock, by the CPU time of the process's other "
+    "threads meanwhile, isn't counted as blocked (gil_ns). So beside threads that compute, or after 5 "
+    "ms of a step's own, a blocking call may be taken for one: blocked time is a lower bound there."
 )
 
 

@@ -1,7 +1,6 @@
 """The middleware: watches the requests of one process, and answers with what it knows."""
 
 import asyncio
-import contextlib
 import json
 from time import monotonic_ns
 from typing import Any
@@ -107,8 +106,10 @@ class LoopMonitor:
         finally:
             account.end()
             # A task that was dropped is closed from elsewhere, and its context is gone with it.
-            with contextlib.suppress(ValueError):
+            try:
                 current_account.reset(before)
+            except ValueError:
+                pass
 
     def snapshot(self) -> Snapshot:
         """Give everything the monitor knows now. Counters only grow; take differences."""

@@ -18,7 +18,7 @@ import time
 from time import perf_counter_ns, process_time_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from unstall.conservation import Stretch, clean, split
+from unstall.conservation import Interval, Stretch, clean, split
 
 if TYPE_CHECKING:
     from unstall.steps import Steps
@@ -40,6 +40,9 @@ _OFF_CORE_NS_MIN = 2_000
 
 _LOCK_SLEEP_NS_SLACK = 200_000
 """By so much a sleep of the lock may outlast the switch interval: timers are served late."""
+
+_END_NS_MIN = 50_000
+"""A step that ends so shortly after its mark is one piece."""
 
 _CANARY_SLEEP_S = 0.001
 
@@ -93,25 +96,41 @@ def has_interpreter_lock() -> bool:
 class ThreadMeter:
     """The stopwatch of one thread, for one step at a time; this one knows wall time only."""
 
-    __slots__ = ("_began_ns", "pid", "running", "thread")
+    __slots__ = ("_began_ns", "_last", "_mark_ns", "has_mark", "pid", "running", "thread")
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.thread = threading.get_ident()
         self.running: Steps | None = None
         """Whose step is being measured: what runs inside of it is a part of it."""
+        self.has_mark = False
+        """Whether the last step has one."""
         self._began_ns = 0
+        self._mark_ns = 0
+        self._last = clean(0, 0)
 
     def begin(self, steps: Steps | None) -> None:
         """Begin a step; none may be running."""
         self.running = steps
+        self.has_mark = False
         self._began_ns = perf_counter_ns()
+
+    def mark(self) -> None:
+        """Let what follows in the step that runs be told apart."""
+        self.has_mark = True
+        self._mark_ns = perf_counter_ns()
 
     def end(self) -> Stretch:
         """End the step that runs, and say what it was."""
         wall_ns = perf_counter_ns() - self._began_ns
         self.running = None
-        return clean(wall_ns, 0)
+        self._last = clean(wall_ns, 0)
+        return self._last
+
+    def since_mark(self) -> Stretch | None:
+        """Give the end of the last step, from its mark on, unless it is too short to matter."""
+        wall_ns = self._began_ns + self._last.wall_ns - self._mark_ns
+        return self._last.last(wall_ns, 0) if wall_ns >= _END_NS_MIN else None
 
 
 class SplittingMeter(ThreadMeter):
@@ -120,6 +139,7 @@ class SplittingMeter(ThreadMeter):
     __slots__ = (
         "_began_cpu_ns",
         "_major_faults",
+        "_mark_cpu_ns",
         "_off_core_ns",
         "_process_cpu_ns",
         "_run_delay",
@@ -132,6 +152,7 @@ class SplittingMeter(ThreadMeter):
         super().__init__()
         self._schedstat = _Schedstat()
         self._began_cpu_ns = 0
+        self._mark_cpu_ns = 0
         self._process_cpu_ns = 0
         self._off_core_ns = -1 << 62
         """Wall clock minus CPU clock when the dear sources were read: it grows only off the core."""
@@ -142,6 +163,7 @@ class SplittingMeter(ThreadMeter):
 
     def begin(self, steps: Steps | None) -> None:
         self.running = steps
+        self.has_mark = False
         cpu_ns = thread_time_ns()
         wall_ns = perf_counter_ns()
         if wall_ns - cpu_ns - self._off_core_ns >= _OFF_CORE_NS_MIN:
@@ -155,6 +177,17 @@ class SplittingMeter(ThreadMeter):
         self._began_cpu_ns = cpu_ns
         self._began_ns = wall_ns
 
+    def mark(self) -> None:
+        super().mark()
+        self._mark_cpu_ns = thread_time_ns()
+
+    def since_mark(self) -> Stretch | None:
+        last = self._last
+        wall_ns = self._began_ns + last.wall_ns - self._mark_ns
+        if wall_ns < _END_NS_MIN:
+            return None
+        return last.last(wall_ns, self._began_cpu_ns + last.cpu_ns - self._mark_cpu_ns)
+
     def end(self) -> Stretch:
         now_ns = perf_counter_ns()
         now_cpu_ns = thread_time_ns()
@@ -163,22 +196,27 @@ class SplittingMeter(ThreadMeter):
         cpu_ns = now_cpu_ns - self._began_cpu_ns
         off_core_ns = wall_ns - cpu_ns
         if off_core_ns < _OFF_CORE_NS_MIN:
-            return clean(wall_ns, cpu_ns)
+            stretch = self._last = clean(wall_ns, cpu_ns)
+            return stretch
         # Read first and last, so that CPU of this thread is never taken for that of others.
         process_ns = process_time_ns() - self._process_cpu_ns
         others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
-        sleeps, faults, run_delay = self._sleeps, self._major_faults, self._run_delay
+        sleeps, switches = self._sleeps, self._switches
+        faults, run_delay = self._major_faults, self._run_delay
         self._read_switches()
         self._off_core_ns = now_ns - now_cpu_ns
-        waits = split(
-            off_core_ns,
+        interval = Interval(
+            cpu_ns=cpu_ns,
+            off_core_ns=off_core_ns,
             run_delay_ns=_run_delay_ns(self._run_delay) - _run_delay_ns(run_delay),
             sleeps=self._sleeps - sleeps,
+            preemptions=self._switches - switches - (self._sleeps - sleeps),
             major_faults=self._major_faults - faults,
             others_cpu_ns=others_cpu_ns,
-            lock_wait_ns_max=_lock_sleep_ns_max(),
         )
-        return Stretch(wall_ns, cpu_ns, *waits)
+        waits = split(interval, _lock_interval_ns())
+        stretch = self._last = Stretch(wall_ns, cpu_ns, *waits)
+        return stretch
 
     def _read_switches(self) -> None:
         usage = getrusage(RUSAGE_THREAD)
@@ -223,10 +261,11 @@ class _Schedstat:
 
 
 def _run_delay_ns(schedstat: bytes) -> int:
-    return int(schedstat.split(None, 2)[1])
+    # Nothing was read yet, if no step has begun.
+    return int(schedstat.split(None, 2)[1]) if schedstat else 0
 
 
-def _lock_sleep_ns_max() -> int:
+def _lock_interval_ns() -> int:
     if not has_interpreter_lock():
         return 0
     return round(sys.getswitchinterval() * 1e9) + _LOCK_SLEEP_NS_SLACK
