@@ -4,6 +4,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use unstall_loop_monitor::certificate::PROVE_VARIABLE;
+
 use super::canary::{Canary, Nature, Surroundings};
 use super::cell::{Cell, State};
 use super::child::CanaryProgram;
@@ -118,8 +120,13 @@ fn run_column(
 
 fn command(column: Column, python: &Result<PythonCanaries, String>) -> Result<Command, String> {
     match (column.program, column.observer) {
-        (Program::Python(event_loop), _) => {
-            python.as_ref().map_err(Clone::clone)?.command(event_loop)
+        (Program::Python(event_loop), observer) => {
+            let mut command = python.as_ref().map_err(Clone::clone)?.command(event_loop)?;
+            if observer == Observer::Tracer {
+                // So that the middleware tells the tracer whose request a step is.
+                command.env(PROVE_VARIABLE, "1");
+            }
+            Ok(command)
         }
         (Program::Rust, observer) => {
             let own = std::env::current_exe()
