@@ -98,6 +98,8 @@ fn names(cell: &mut Cell, is_sure: bool, class: CauseClass, observed: &Observati
     let own = of_canary(cell.canary, observed);
     let right = own.iter().filter(|named| named.cause.class == class);
     cell.found = right.map(|named| named.count).sum();
+    // Once is enough: how often a look falls into a sleep is the machine's business.
+    cell.expected = u64::from(is_sure);
     cell.named = best(&own, class).map(|cause| in_words(cause, cell.canary));
     cell.state = if cell.found > 0 {
         State::Met

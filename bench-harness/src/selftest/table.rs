@@ -2,6 +2,7 @@
 
 use super::canary::Nature;
 use super::cell::{Cell, Recall, State};
+use super::judge::Bar;
 use super::column::{Column, Program};
 use super::suite::Findings;
 
@@ -84,10 +85,12 @@ fn row_of(first: &str, others: impl Iterator<Item = String>) -> Vec<String> {
 /// What a cell says in a few letters; the reasons stand below the table.
 fn shown(cell: &Cell) -> String {
     let is_clean = cell.canary.nature() == Nature::Clean;
-    let numbers = match (is_clean, cell.expected) {
-        (true, _) => format!("{} false", cell.false_alarms),
-        (false, 0) => format!("named {}", cell.found),
-        (false, expected) => format!("{}/{expected}", cell.found.min(expected)),
+    let numbers = if is_clean {
+        format!("{} false", cell.false_alarms)
+    } else if cell.column.bar() == Bar::NamesLongSleeps {
+        format!("named {}×", cell.found)
+    } else {
+        format!("{}/{}", cell.found.min(cell.expected), cell.expected)
     };
     match &cell.state {
         State::Met => format!("✓ {numbers}"),
