@@ -23,5 +23,6 @@ mod spinners;
 mod suite;
 pub(crate) mod table;
 mod truth;
+mod watching;
 
 pub(crate) use suite::{Findings, Settings, run};

@@ -1,28 +1,21 @@
 //! The observers at work: what each does before a canary's requests, and what it says after them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use unstall_loop_monitor::cause::Cause;
 use unstall_loop_monitor::certificate::{Certificate, ProofMethod};
 use unstall_loop_monitor::outside::tracer::{TraceOptions, Tracer, WHOLE_LOOP};
-use unstall_loop_monitor::outside::{Watch, WatchOptions};
-use unstall_loop_monitor::watched::{WatchSummary, WatchedCause};
+use unstall_loop_monitor::watched::WatchedCause;
 use unstall_loop_monitor::wire::Snapshot;
 
 use super::canary::Canary;
 use super::child::{CanaryProgram, ChildError};
 use super::column::{Column, Observer};
 use super::judge::{Named, Observation};
+use super::watching::Watching;
 
 /// What is shorter is not promised to be seen, and no alarm either.
 const SLEEP_NS_MIN: u64 = 200_000;
-/// The summary so far is of no interest.
-const VIEW_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Who looks at one program.
 pub(super) enum Eye {
@@ -32,8 +25,12 @@ pub(super) enum Eye {
     Causes,
     /// By asking it for its certificate.
     Certificate,
-    /// From this process, for one canary at a time.
-    Outside(Option<Watching>),
+    /// From this process, for as long as the program runs.
+    Outside {
+        watching: Watching,
+        /// What it had named before the canary.
+        before: Vec<WatchedCause>,
+    },
     /// From this process, for as long as the program runs.
     Tracer {
         tracer: Tracer,
@@ -80,9 +77,9 @@ impl Eye {
                 }
             }
             Observer::Outside => {
-                // Once for nothing, to know whether this may be done here.
-                Watching::start(program.pid())?.end()?;
-                Ok(Self::Outside(None))
+                let watching = Watching::start(program.pid())?;
+                let before = Vec::new();
+                Ok(Self::Outside { watching, before })
             }
             Observer::Tracer => {
                 let options = TraceOptions::default();
@@ -102,9 +99,8 @@ impl Eye {
     ) -> Result<(), EyeError> {
         match self {
             Self::Snapshot | Self::Causes | Self::Certificate => {}
-            Self::Outside(watching) => {
-                let started = Watching::start(program.pid()).map_err(EyeError::Observer)?;
-                *watching = Some(started);
+            Self::Outside { watching, before } => {
+                *before = watching.causes().map_err(EyeError::Observer)?;
             }
             Self::Tracer { tracer, before } => {
                 *before = caught(&tracer.certificate(), canary);
@@ -149,63 +145,21 @@ impl Eye {
                 let mut causes = program.snapshot()?.causes.unwrap_or_default();
                 let endpoint = canary.endpoint();
                 causes.retain(|watched| watched.cause.endpoint.as_ref() == Some(&endpoint));
-                Ok(watched(&causes))
+                Ok(watched(&[], &causes))
             }
             Self::Certificate => {
                 let found = caught(&program.certificate()?, canary);
                 Ok(difference(&BTreeMap::new(), &found))
             }
-            Self::Outside(watching) => {
-                let watching = watching.take();
-                let none = || EyeError::Observer("nobody watched".to_owned());
-                let summary = watching
-                    .ok_or_else(none)?
-                    .end()
-                    .map_err(EyeError::Observer)?;
-                Ok(watched(&summary.causes))
+            Self::Outside { watching, before } => {
+                let after = watching.causes().map_err(EyeError::Observer)?;
+                Ok(watched(before, &after))
             }
             Self::Tracer { tracer, before } => {
                 let after = caught(&tracer.certificate(), canary);
                 Ok(difference(before, &after))
             }
         }
-    }
-}
-
-/// A watch on a thread of its own, which its parts never leave.
-pub(super) struct Watching {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Option<WatchSummary>>,
-}
-
-impl Watching {
-    /// Watches from now on.
-    fn start(pid: u32) -> Result<Self, String> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
-        let over = Arc::clone(&is_over);
-        let thread = thread::spawn(move || {
-            let mut watch = match Watch::attach(pid, WatchOptions::default()) {
-                Ok(watch) => watch,
-                Err(error) => {
-                    // Whoever started this waits for it.
-                    let _ = tell.send(Err(error.to_string()));
-                    return None;
-                }
-            };
-            // The same.
-            let _ = tell.send(Ok(()));
-            Some(watch.run(|| over.load(Ordering::Acquire), VIEW_EVERY, |_| {}))
-        });
-        let gone = |_| Err("the watch ended before it began".to_owned());
-        told.recv().unwrap_or_else(gone)?;
-        Ok(Self { is_over, thread })
-    }
-
-    fn end(self) -> Result<WatchSummary, String> {
-        self.is_over.store(true, Ordering::Release);
-        let summary = self.thread.join().ok().flatten();
-        summary.ok_or_else(|| "the watch ended without a summary".to_owned())
     }
 }
 
@@ -217,22 +171,25 @@ fn counted(snapshot: &Snapshot, canary: Canary) -> Observation {
     }
 }
 
-fn watched(causes: &[WatchedCause]) -> Observation {
-    let long = |watched: &&WatchedCause| {
-        watched.cause.class.is_blocking() && watched.longest_ns >= SLEEP_NS_MIN
-    };
-    let named = causes.iter().map(|watched| Named {
-        cause: watched.cause.clone(),
-        count: watched.count,
-    });
-    Observation {
-        blocking: causes
-            .iter()
-            .filter(long)
-            .map(|watched| watched.count)
-            .sum(),
-        named: named.collect(),
+/// What was named since.
+fn watched(before: &[WatchedCause], after: &[WatchedCause]) -> Observation {
+    let mut observed = Observation::default();
+    for now in after {
+        let then = before.iter().find(|then| then.cause == now.cause);
+        let (count, total_ns) = then.map_or((0, 0), |then| (then.count, then.total_ns));
+        let count = now.count.saturating_sub(count);
+        if count == 0 {
+            continue;
+        }
+        if now.cause.class.is_blocking() {
+            // No more of them can have been long enough.
+            let total_ns = now.total_ns.saturating_sub(total_ns);
+            observed.blocking += count.min(total_ns / SLEEP_NS_MIN);
+        }
+        let cause = now.cause.clone();
+        observed.named.push(Named { cause, count });
     }
+    observed
 }
 
 /// Findings on the canary's route, or on the loop where routes aren't known.

@@ -161,7 +161,7 @@ fn run_canary(
             Err(reason) => return Ok(Cell::without_run(column, canary, State::NotRun(reason))),
         },
     }
-    eye.begin(program, canary)?;
+    eye.begin(canary)?;
     program.begin(order(column, canary, count))?;
     let mut told = None;
     if canary == Canary::NeverEnding {

@@ -2,8 +2,8 @@
 
 use super::canary::Nature;
 use super::cell::{Cell, Recall, State};
-use super::judge::Bar;
 use super::column::{Column, Program};
+use super::judge::Bar;
 use super::suite::Findings;
 
 /// Tables, what was named, what wasn't run, and what isn't met.
@@ -177,4 +177,70 @@ fn aligned(rows: &[Vec<String>]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selftest::canary::Canary;
+    use crate::selftest::column;
+
+    fn cell(canary: Canary, expected: u64, found: u64, false_alarms: u64, state: State) -> Cell {
+        Cell {
+            calls: 10,
+            expected,
+            found,
+            false_alarms,
+            ..Cell::without_run(column::ALL[0], canary, state)
+        }
+    }
+
+    #[test]
+    fn the_matrix_tells_what_was_found_and_what_was_not_run() {
+        let missed = State::Missed("1 false alarms in 10 requests: blocked time".to_owned());
+        let reason = "no quota of CPU time can be set here".to_owned();
+        let cells = vec![
+            cell(Canary::Sleep, 10, 12, 0, State::Met),
+            cell(
+                Canary::Dns,
+                0,
+                0,
+                0,
+                State::NotJudged("too short".to_owned()),
+            ),
+            cell(Canary::Spin, 0, 0, 1, missed),
+            Cell::without_run(column::ALL[0], Canary::SpinThrottled, State::NotRun(reason)),
+        ];
+        let shown = "\
+## Rust, Tokio
+
+| canary                       | 1: counters |
+|------------------------------|-------------|
+| sleep                        | ✓ 10/10     |
+| dns                          | –           |
+| spin                         | ✗ 1 false   |
+| spin-throttled               | not run     |
+| **found, of what had to be** | 10/10       |
+| **false alarms**             | 1 in 10     |
+
+Not run, and why:
+
+- counters, spin-throttled: no quota of CPU time can be set here
+
+Bars that are not met:
+
+- Rust, Tokio, counters: spin: 1 false alarms in 10 requests: blocked time
+
+";
+        assert_eq!(render(&Findings { cells }), shown);
+    }
+
+    #[test]
+    fn a_reason_for_everything_is_told_once() {
+        let reason = || State::NotRun("no interpreter".to_owned());
+        let of = |canary| Cell::without_run(column::ALL[0], canary, reason());
+        let cells = vec![of(Canary::Sleep), of(Canary::Dns)];
+        let shown = "## Rust, Tokio\n\nNot run, and why:\n\n- all: no interpreter\n\n";
+        assert_eq!(render(&Findings { cells }), shown);
+    }
 }
