@@ -96,9 +96,9 @@ impl Watch {
 
     /// Told once to the log, and in every snapshot.
     fn note_trouble(&self, trouble: String) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        if !troubles.contains(&trouble) {
+        if !self.troubles().contains(&trouble) {
             tracing::warn!(target: "unstall", "{trouble}");
+            let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
             troubles.push(trouble);
         }
     }
@@ -161,7 +161,7 @@ struct Watcher {
     looks: Looks,
     tracked: HashMap<u32, Tracked>,
     voices: HashMap<String, Voice>,
-    last_poll_ns: u64,
+    quiet: Quiet,
 }
 
 /// A poll that goes on.
@@ -262,26 +262,82 @@ impl Watcher {
     /// meanwhile is met late.
     fn rest(&mut self, watch: &Watch, polls_run: bool, threshold_ns: u64) -> Rest {
         let now_ns = monotonic_ns();
-        // Woken by a poll's begin: as good as a poll seen.
-        let was_asleep = self.last_poll_ns == 0;
-        let is_asleep = watch.asleep.load(Ordering::Acquire);
-        if polls_run || (was_asleep && !is_asleep) {
-            watch.asleep.store(false, Ordering::Release);
-            self.last_poll_ns = now_ns;
-        }
-        if is_asleep && !polls_run {
-            // The second look after the flag went up found nothing either.
-            self.last_poll_ns = 0;
-            return Rest::UntilWoken;
-        }
         let quiet_ns = nanoseconds(QUIET_MIN).max(QUIET_THRESHOLDS * threshold_ns);
-        if now_ns.saturating_sub(self.last_poll_ns) > quiet_ns {
-            watch.asleep.store(true, Ordering::SeqCst);
-            return Rest::For(watch.threshold);
+        let flag_is_up = watch.asleep.load(Ordering::Acquire);
+        match self.quiet.next(polls_run, flag_is_up, now_ns, quiet_ns) {
+            Next::Sleep => Rest::UntilWoken,
+            Next::RaiseFlag => {
+                watch.asleep.store(true, Ordering::SeqCst);
+                Rest::For(watch.threshold)
+            }
+            Next::StayAwake => {
+                watch.asleep.store(false, Ordering::Release);
+                let next = self.tracked.values().map(|tracked| tracked.next_look_ns);
+                let next_ns = next.min().unwrap_or(u64::MAX);
+                let rest_ns = next_ns.saturating_sub(now_ns).min(threshold_ns);
+                Rest::For(Duration::from_nanos(rest_ns))
+            }
         }
-        let next = self.tracked.values().map(|tracked| tracked.next_look_ns);
-        let next_ns = next.min().unwrap_or(u64::MAX);
-        let rest_ns = next_ns.saturating_sub(now_ns).min(threshold_ns);
-        Rest::For(Duration::from_nanos(rest_ns))
+    }
+}
+
+/// Whether there has been anything to watch lately.
+#[derive(Debug, Default)]
+struct Quiet {
+    /// The flag was raised, and nothing found at that look.
+    raised: bool,
+    /// None before the first look.
+    last_poll_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    StayAwake,
+    /// And look once more, for polls that began before they could see it.
+    RaiseFlag,
+    Sleep,
+}
+
+impl Quiet {
+    /// A raised flag that is down again was lowered by a poll's begin, as good as a poll seen.
+    fn next(&mut self, polls_run: bool, flag_is_up: bool, now_ns: u64, quiet_ns: u64) -> Next {
+        let woken = self.raised && !flag_is_up;
+        let last_ns = *self.last_poll_ns.get_or_insert(now_ns);
+        if polls_run || woken {
+            self.raised = false;
+            self.last_poll_ns = Some(now_ns);
+            Next::StayAwake
+        } else if self.raised {
+            Next::Sleep
+        } else if now_ns.saturating_sub(last_ns) > quiet_ns {
+            self.raised = true;
+            Next::RaiseFlag
+        } else {
+            Next::StayAwake
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watcher_sleeps_after_two_empty_looks_and_stays_awake_once_woken() {
+        let mut quiet = Quiet::default();
+        assert_eq!(quiet.next(false, false, 1_000, 100), Next::StayAwake);
+        assert_eq!(quiet.next(false, false, 1_100, 100), Next::StayAwake);
+        assert_eq!(quiet.next(true, false, 1_150, 100), Next::StayAwake);
+        assert_eq!(quiet.next(false, false, 1_251, 100), Next::RaiseFlag);
+        assert_eq!(quiet.next(false, true, 1_260, 100), Next::Sleep);
+        // A wake-up that nobody asked for.
+        assert_eq!(quiet.next(false, true, 5_000, 100), Next::Sleep);
+        // A short poll woke it and has ended: awake for the whole quiet time, so that the next
+        // polls needn't wake it.
+        assert_eq!(quiet.next(false, false, 6_000, 100), Next::StayAwake);
+        assert_eq!(quiet.next(false, false, 6_100, 100), Next::StayAwake);
+        assert_eq!(quiet.next(false, false, 6_101, 100), Next::RaiseFlag);
+        // A poll that began before it could see the flag.
+        assert_eq!(quiet.next(true, true, 6_110, 100), Next::StayAwake);
     }
 }

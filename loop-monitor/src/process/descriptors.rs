@@ -329,6 +329,29 @@ mod tests {
     }
 
     #[test]
+    fn a_unix_socket_is_named_by_where_its_server_listens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+        let client = std::os::unix::net::UnixStream::connect(&path).expect("connects");
+        let _server = listener.accept().expect("accepted");
+        let target = own().name(client.as_raw_fd()).expect("readable");
+        let expected = if has_diagnosis() {
+            format!("unix:{}", path.display())
+        } else {
+            eprintln!("skipped: this kernel has no diagnosis of sockets, so none is expected");
+            "unix socket".to_owned()
+        };
+        assert_eq!(target.expect("open").what, expected);
+    }
+
+    /// No socket has the inode 0: a kernel that could tell says so, another refuses the question.
+    fn has_diagnosis() -> bool {
+        let error = super::super::unix_peer::peer_of(0).expect_err("no such socket");
+        error.kind() == io::ErrorKind::NotFound
+    }
+
+    #[test]
     fn lists_of_polled_descriptors_name_the_first_that_counts() {
         let descriptors = own();
         let entry = |descriptor: i32| u64::from(u32::from_le_bytes(descriptor.to_le_bytes()));
