@@ -1,9 +1,10 @@
 """The tasks that a request starts, measured by a task factory of the loop.
 
-A factory (`loop.set_task_factory`) is asyncio's own way to see a task begin. Ours hands the coroutine
-on within `Steps` if a request started it, to the factory that was there or to `asyncio.Task`, and
-changes nothing else: names, contexts, cancellation and eager starts are the task's own business.
-Which request that is, a context variable says, which tasks and threads inherit from who starts them.
+A factory (`loop.set_task_factory`) is asyncio's own way to see a task begin. Ours hands the
+coroutine on within `Steps` if a request started it, to the factory that was there or to
+`asyncio.Task`, and changes nothing else: names, contexts, cancellation and eager starts are the
+task's own business. Which request that is, a context variable says, which tasks and threads inherit
+from who starts them.
 """
 
 from __future__ import annotations

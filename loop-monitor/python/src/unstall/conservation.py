@@ -1,20 +1,21 @@
 """The conservation law of a thread's time, as pure arithmetic: wall = CPU + run queue + waits.
 
-A wait counts only when the kernel vouches for it: the thread gave up its core by itself (a voluntary
-switch) or took a major fault. In Python a wait for the interpreter lock is a voluntary switch too.
-It is told from a blocking call by what is true of every such wait:
+A wait counts only when the kernel vouches for it: the thread gave up its core by itself (a
+voluntary switch) or took a major fault. In Python a wait for the interpreter lock is a voluntary
+switch too. It is told from a blocking call by what is true of every such wait:
 
 - Another thread of this process computed meanwhile: who held the lock, or was given it.
-- Who asks for the lock sleeps no longer than the switch interval (5 ms by default) at a time, so that
-  each interval is one more voluntary switch; and who holds it computes, or waits for a core.
+- Who asks for the lock sleeps no longer than the switch interval (5 ms by default) at a time, so
+  that each interval is one more voluntary switch; and who holds it computes, or waits for a core.
 - Who is made to give it up sleeps until the other thread gets a core, however long that takes. But
   that happens only to a thread that had the lock for a whole switch interval.
 
-Whatever may have been such a wait is charged to the lock, and the rest is blocked time. So a wait for
-the lock isn't taken for a blocking call; beside threads that compute, a blocking call may be taken for
-a wait for the lock, and blocked time is then a lower bound.
+Whatever may have been such a wait is charged to the lock, and the rest is blocked time. So a wait
+for the lock isn't taken for a blocking call; beside threads that compute, a blocking call may be
+taken for a wait for the lock, and blocked time is then a lower bound.
 """
 
+from operator import add
 from typing import NamedTuple
 
 _HOLDERS_SHARE_MIN = 10
@@ -34,11 +35,9 @@ class Stretch(NamedTuple):
     fault_ns: int = 0
     gil_ns: int = 0
 
-    def last(self, wall_ns: int, cpu_ns: int) -> "Stretch":
-        """Give its end, of which only wall and CPU time are known: waits were alike all along."""
-        off_core_ns = max(self.wall_ns - self.cpu_ns, 1)
-        share = min(max(wall_ns - cpu_ns, 0) / off_core_ns, 1.0)
-        return Stretch(wall_ns, cpu_ns, *(round(wait_ns * share) for wait_ns in self[2:]))
+    def followed_by(self, later: "Stretch") -> "Stretch":
+        """Add what came at once after it."""
+        return Stretch(*map(add, self, later))
 
 
 def clean(wall_ns: int, cpu_ns: int) -> Stretch:

@@ -1,7 +1,9 @@
 """The middleware: watches the requests of one process, and answers with what it knows."""
 
 import asyncio
+import contextlib
 import json
+from contextvars import Token
 from time import monotonic_ns
 from typing import Any
 
@@ -105,11 +107,7 @@ class LoopMonitor:
             await Steps(_call(self.app, scope, receive, send), watched.meter, account)
         finally:
             account.end()
-            # A task that was dropped is closed from elsewhere, and its context is gone with it.
-            try:
-                current_account.reset(before)
-            except ValueError:
-                pass
+            _reset(before)
 
     def snapshot(self) -> Snapshot:
         """Give everything the monitor knows now. Counters only grow; take differences."""
@@ -180,6 +178,12 @@ class LoopMonitor:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         shown = b"" if scope["method"] == "HEAD" else data
         await send({"type": "http.response.body", "body": shown})
+
+
+def _reset(token: Token[Account | None]) -> None:
+    # A task that was dropped is closed from elsewhere, and its context is gone with it.
+    with contextlib.suppress(ValueError):
+        current_account.reset(token)
 
 
 async def _call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

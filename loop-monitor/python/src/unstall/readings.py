@@ -38,11 +38,8 @@ _SCHEDSTAT_BYTES = 96
 _OFF_CORE_NS_MIN = 2_000
 """Leaving a core and coming back takes longer, so who was off for less wasn't off."""
 
-_LOCK_SLEEP_NS_SLACK = 200_000
-"""By so much a sleep of the lock may outlast the switch interval: timers are served late."""
-
-_END_NS_MIN = 50_000
-"""A step that ends so shortly after its mark is one piece."""
+_LOCK_INTERVAL_NS_SLACK = 200_000
+"""By so much a sleep for the lock may outlast the switch interval: timers are served late."""
 
 _CANARY_SLEEP_S = 0.001
 
@@ -96,41 +93,34 @@ def has_interpreter_lock() -> bool:
 class ThreadMeter:
     """The stopwatch of one thread, for one step at a time; this one knows wall time only."""
 
-    __slots__ = ("_began_ns", "_last", "_mark_ns", "has_mark", "pid", "running", "thread")
+    __slots__ = ("_began_ns", "before_mark", "pid", "running", "thread")
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.thread = threading.get_ident()
         self.running: Steps | None = None
         """Whose step is being measured: what runs inside of it is a part of it."""
-        self.has_mark = False
-        """Whether the last step has one."""
+        self.before_mark: Stretch | None = None
+        """What the step was until its mark, if it has one; it goes on from there."""
         self._began_ns = 0
-        self._mark_ns = 0
-        self._last = clean(0, 0)
 
     def begin(self, steps: Steps | None) -> None:
         """Begin a step; none may be running."""
         self.running = steps
-        self.has_mark = False
+        self.before_mark = None
         self._began_ns = perf_counter_ns()
 
     def mark(self) -> None:
         """Let what follows in the step that runs be told apart."""
-        self.has_mark = True
-        self._mark_ns = perf_counter_ns()
+        running, before = self.running, self.end()
+        self.begin(running)
+        self.before_mark = before
 
     def end(self) -> Stretch:
-        """End the step that runs, and say what it was."""
+        """End the step that runs, and say what it was, from its mark on."""
         wall_ns = perf_counter_ns() - self._began_ns
         self.running = None
-        self._last = clean(wall_ns, 0)
-        return self._last
-
-    def since_mark(self) -> Stretch | None:
-        """Give the end of the last step, from its mark on, unless it is too short to matter."""
-        wall_ns = self._began_ns + self._last.wall_ns - self._mark_ns
-        return self._last.last(wall_ns, 0) if wall_ns >= _END_NS_MIN else None
+        return clean(wall_ns, 0)
 
 
 class SplittingMeter(ThreadMeter):
@@ -139,7 +129,6 @@ class SplittingMeter(ThreadMeter):
     __slots__ = (
         "_began_cpu_ns",
         "_major_faults",
-        "_mark_cpu_ns",
         "_off_core_ns",
         "_process_cpu_ns",
         "_run_delay",
@@ -152,10 +141,9 @@ class SplittingMeter(ThreadMeter):
         super().__init__()
         self._schedstat = _Schedstat()
         self._began_cpu_ns = 0
-        self._mark_cpu_ns = 0
         self._process_cpu_ns = 0
         self._off_core_ns = -1 << 62
-        """Wall clock minus CPU clock when the dear sources were read: it grows only off the core."""
+        """Wall minus CPU clock when the dear sources were read: it grows only off the core."""
         self._sleeps = 0
         self._major_faults = 0
         self._switches = -1
@@ -163,7 +151,7 @@ class SplittingMeter(ThreadMeter):
 
     def begin(self, steps: Steps | None) -> None:
         self.running = steps
-        self.has_mark = False
+        self.before_mark = None
         cpu_ns = thread_time_ns()
         wall_ns = perf_counter_ns()
         if wall_ns - cpu_ns - self._off_core_ns >= _OFF_CORE_NS_MIN:
@@ -177,17 +165,6 @@ class SplittingMeter(ThreadMeter):
         self._began_cpu_ns = cpu_ns
         self._began_ns = wall_ns
 
-    def mark(self) -> None:
-        super().mark()
-        self._mark_cpu_ns = thread_time_ns()
-
-    def since_mark(self) -> Stretch | None:
-        last = self._last
-        wall_ns = self._began_ns + last.wall_ns - self._mark_ns
-        if wall_ns < _END_NS_MIN:
-            return None
-        return last.last(wall_ns, self._began_cpu_ns + last.cpu_ns - self._mark_cpu_ns)
-
     def end(self) -> Stretch:
         now_ns = perf_counter_ns()
         now_cpu_ns = thread_time_ns()
@@ -196,8 +173,7 @@ class SplittingMeter(ThreadMeter):
         cpu_ns = now_cpu_ns - self._began_cpu_ns
         off_core_ns = wall_ns - cpu_ns
         if off_core_ns < _OFF_CORE_NS_MIN:
-            stretch = self._last = clean(wall_ns, cpu_ns)
-            return stretch
+            return clean(wall_ns, cpu_ns)
         # Read first and last, so that CPU of this thread is never taken for that of others.
         process_ns = process_time_ns() - self._process_cpu_ns
         others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
@@ -215,8 +191,7 @@ class SplittingMeter(ThreadMeter):
             others_cpu_ns=others_cpu_ns,
         )
         waits = split(interval, _lock_interval_ns())
-        stretch = self._last = Stretch(wall_ns, cpu_ns, *waits)
-        return stretch
+        return Stretch(wall_ns, cpu_ns, *waits)
 
     def _read_switches(self) -> None:
         usage = getrusage(RUSAGE_THREAD)
@@ -268,4 +243,4 @@ def _run_delay_ns(schedstat: bytes) -> int:
 def _lock_interval_ns() -> int:
     if not has_interpreter_lock():
         return 0
-    return round(sys.getswitchinterval() * 1e9) + _LOCK_SLEEP_NS_SLACK
+    return round(sys.getswitchinterval() * 1e9) + _LOCK_INTERVAL_NS_SLACK

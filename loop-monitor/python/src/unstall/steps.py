@@ -1,9 +1,9 @@
 """Drives a coroutine and measures each of its steps: what runs between two awaits holds the loop.
 
-Timing around `await app(...)` would count the waits too, and take every slow database for a blocked
-loop. So the coroutine is driven by hand, as `yield from` would drive it (PEP 380): what it yields goes
-to the loop untouched, what the loop sends or throws goes to it, and only what happens inside is
-measured. Nothing is patched, neither the loop nor its tasks.
+Timing around `await app(...)` would count the waits too, and take every slow database for a
+blocked loop. So the coroutine is driven by hand, as `yield from` would drive it (PEP 380): what it
+yields goes to the loop untouched, what the loop sends or throws goes to it, and only what happens
+inside is measured. Nothing is patched, neither the loop nor its tasks.
 """
 
 from __future__ import annotations
@@ -48,10 +48,12 @@ class Steps(Coroutine[Any, Any, Any]):
             return run(*arguments)
         finally:
             if meter.running is self:
-                account.count(part, meter.end())
-                end = meter.since_mark() if meter.has_mark else None
-                if end is not None:
-                    account.count_end(part, end)
+                before, stretch = meter.before_mark, meter.end()
+                if before is None:
+                    account.count(part, stretch)
+                else:
+                    account.count(part, before.followed_by(stretch))
+                    account.count_end(part, stretch)
 
     def hand_over(self) -> None:
         """End the step that runs, and measure no other one: somebody else takes over."""
