@@ -12,6 +12,7 @@ use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::pool::PoolCells;
 use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
@@ -43,6 +44,7 @@ pub(crate) struct MonitorState {
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
+    pub(crate) pool: PoolCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -79,6 +81,7 @@ pub struct MonitorBuilder {
     mode: Mode,
     warn_over: Duration,
     endpoints_max: usize,
+    pool_threads_max: Option<usize>,
     access: Access,
     #[cfg(feature = "prove")]
     proof: crate::prove::Proof,
@@ -93,6 +96,7 @@ impl Monitor {
             mode: Mode::Counters,
             warn_over: WARN_OVER,
             endpoints_max: ENDPOINTS_MAX,
+            pool_threads_max: None,
             access: Access {
                 snapshot_path: SNAPSHOT_PATH.to_owned(),
                 metrics_path: METRICS_PATH.to_owned(),
@@ -117,6 +121,9 @@ impl Monitor {
                 "a loop monitor was installed into a second runtime, whose workers it takes for \
                  the first one's: build a monitor for each",
             );
+        }
+        if let Some(threads_max) = self.inner.pool.threads_max() {
+            builder.max_blocking_threads(threads_max);
         }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
@@ -202,10 +209,20 @@ impl MonitorBuilder {
         self
     }
 
-    /// Endpoints told apart; requests to further ones share a bucket.
+    /// Endpoints told apart, and names of tasks, and names of jobs for the pool; requests, tasks
+    /// and jobs of further ones share a bucket of their kind.
     #[must_use]
     pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
         self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Threads that the blocking pool may have, 1 at least: [`Monitor::install`] tells the
+    /// runtime's builder (`max_blocking_threads`), so that both know the same number. Without it,
+    /// the builder is left alone and the monitor takes Tokio's default of 512 for granted.
+    #[must_use]
+    pub fn pool_threads_max(mut self, threads_max: usize) -> Self {
+        self.pool_threads_max = Some(threads_max.max(1));
         self
     }
 
@@ -274,6 +291,7 @@ impl MonitorBuilder {
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
+                pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
