@@ -1,8 +1,19 @@
 //! A certificate as people read it in a terminal: what blocks first, each with its line.
 
+use std::path::{Path, PathBuf};
+
 use unstall_bench_harness::proof::{Driven, JudgedRoute, Waits};
 use unstall_loop_monitor::cause::{Cause, Frame};
 use unstall_loop_monitor::certificate::{Certificate, Finding, ProofMethod, RouteVerdict};
+
+/// How the text is to look.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Style {
+    /// Whether the terminal takes colours.
+    pub(crate) colour: bool,
+    /// Files below it are shown by their path from there, as editors open them.
+    pub(crate) folder: Option<PathBuf>,
+}
 
 /// Own functions of a stack that are shown besides the blamed one.
 const CALLERS_MAX: usize = 3;
@@ -12,11 +23,11 @@ pub(crate) fn render(
     certificate: &Certificate,
     routes: &[JudgedRoute],
     interrupted: bool,
-    colour: bool,
+    style: Style,
 ) -> String {
     let mut page = Page {
         text: String::new(),
-        colour,
+        style,
     };
     page.head(certificate);
     for route in routes {
@@ -36,7 +47,7 @@ pub(crate) fn render(
 /// Collects lines. Whatever a service says goes through [`visible`].
 struct Page {
     text: String,
-    colour: bool,
+    style: Style,
 }
 
 impl Page {
@@ -113,7 +124,7 @@ impl Page {
         self.line(&format!("    {} ({times})", visible(&call.to_string())));
         let blamed = finding.cause.blamed();
         if let Some(blamed) = blamed {
-            self.line(&format!("        in {}", place(blamed)));
+            self.line(&format!("        at {}", self.place(blamed)));
         }
         let callers = finding.cause.frames.iter();
         let callers = callers
@@ -121,7 +132,22 @@ impl Page {
             .skip(1)
             .filter(|frame| frame.is_own && frame.file.is_some());
         for caller in callers.take(CALLERS_MAX) {
-            self.line(&format!("        called by {}", place(caller)));
+            self.line(&format!("        from {}", self.place(caller)));
+        }
+    }
+
+    /// `src/store.rs:42 (store::get)`: what an editor opens comes first.
+    fn place(&self, frame: &Frame) -> String {
+        let function = visible(&shortened(&frame.function));
+        let Some(file) = &frame.file else {
+            return function;
+        };
+        let folder = self.style.folder.as_ref();
+        let near = folder.and_then(|folder| Path::new(file).strip_prefix(folder).ok());
+        let file = near.map_or_else(|| visible(file), |near| visible(&near.to_string_lossy()));
+        match frame.line {
+            Some(line) => format!("{file}:{line} ({function})"),
+            None => format!("{file} ({function})"),
         }
     }
 
@@ -131,16 +157,12 @@ impl Page {
             RouteVerdict::Unproven => ("? unproven", 33),
             RouteVerdict::Proven => ("✓ proven  ", 32),
         };
-        if self.colour {
+        if self.style.colour {
             format!("\u{1b}[{code}m{words}\u{1b}[0m")
         } else {
             words.to_owned()
         }
     }
-}
-
-fn place(frame: &Frame) -> String {
-    visible(&frame.to_string())
 }
 
 fn failure(driven: &Driven) -> String {
@@ -195,10 +217,64 @@ fn counted(count: u64, what: &str) -> String {
     }
 }
 
+/// The end of a long name, which tells more than its beginning.
+fn shortened(function: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let count = function.chars().count();
+    if count <= CHARS_MAX {
+        return function.to_owned();
+    }
+    let end: String = function.chars().skip(count - (CHARS_MAX - 1)).collect();
+    format!("…{end}")
+}
+
 /// What a service says, fit for a terminal: on one line, and without anything that moves its
 /// cursor.
 fn visible(words: &str) -> String {
     const CHARS_MAX: usize = 1_000;
     let blank = |letter: char| if letter.is_control() { ' ' } else { letter };
     words.chars().take(CHARS_MAX).map(blank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(folder: &str) -> Page {
+        Page {
+            text: String::new(),
+            style: Style {
+                colour: false,
+                folder: Some(PathBuf::from(folder)),
+            },
+        }
+    }
+
+    #[test]
+    fn a_place_is_what_an_editor_opens() {
+        let mut frame = Frame {
+            function: "store::get".to_owned(),
+            file: Some("/home/me/app/src/store.rs".to_owned()),
+            line: Some(42),
+            is_own: true,
+        };
+        let near = page("/home/me/app").place(&frame);
+        assert_eq!(near, "src/store.rs:42 (store::get)");
+        let far = page("/elsewhere").place(&frame);
+        assert_eq!(far, "/home/me/app/src/store.rs:42 (store::get)");
+        frame.file = None;
+        assert_eq!(page("/").place(&frame), "store::get");
+    }
+
+    #[test]
+    fn long_names_keep_their_end_and_nothing_moves_the_cursor() {
+        let long = format!("{}::the_end", "é".repeat(100));
+        let short = shortened(&long);
+        assert!(
+            short.starts_with('…') && short.ends_with("::the_end"),
+            "{short}"
+        );
+        assert_eq!(short.chars().count(), 60);
+        assert_eq!(visible("a\u{1b}[2J\nb"), "a [2J b");
+    }
 }

@@ -14,9 +14,10 @@ use crate::arguments::ProveArguments;
 use crate::console::{Console, Outcome};
 use crate::document::proof::ProofDocument;
 use crate::document::{Content, FileDocument, FileKind};
+use crate::proof_text::{self, Style};
 use crate::served::{Drives, Served};
 use crate::version::Version;
-use crate::{inputs, interrupt, opening, proof_text, prover};
+use crate::{inputs, interrupt, opening, prover};
 
 pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::Result<Outcome> {
     if let Some(pid) = arguments.pid {
@@ -97,9 +98,14 @@ fn outcome(arguments: &ProveArguments, console: &Console, caught: &Caught) -> Ou
         waits: &caught.waits,
     });
     let interrupted = caught.drives.interrupted;
+    let style = Style {
+        colour: console.colour,
+        // Without it paths are shown as they are.
+        folder: std::env::current_dir().ok(),
+    };
     Outcome {
         verdict: None,
-        text: proof_text::render(&caught.after, &routes, interrupted, console.colour),
+        text: proof_text::render(&caught.after, &routes, interrupted, style),
         content: Content {
             proof: Some(ProofDocument::new(&caught.after, &routes, interrupted)),
             ..Content::default()
