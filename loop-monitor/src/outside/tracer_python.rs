@@ -181,7 +181,7 @@ impl PythonStack {
         if any("asyncio/base_events.py", &["run_in_executor"])
             || any(
                 "concurrent/futures/thread.py",
-                &["submit", "_adjust_thread_count"],
+                &["submit", "_adjust_thread_count", "__init__"],
             )
         {
             return Some("hands work to a pool of threads (run_in_executor, submit)");
