@@ -82,9 +82,14 @@ fn certify(
         driven: &[],
         waits: &BTreeMap::new(),
     });
+    let style = proof_text::Style {
+        colour: console.colour,
+        // Without it paths are shown as they are.
+        folder: std::env::current_dir().ok(),
+    };
     let mut outcome = Outcome {
         verdict: None,
-        text: proof_text::render(after, &routes, false, console.colour),
+        text: proof_text::render(after, &routes, false, style),
         content: Content {
             proof: Some(ProofDocument::new(after, &routes, false)),
             ..Content::default()

@@ -92,11 +92,7 @@ impl Eye {
     }
 
     /// Before a canary's first request.
-    pub(super) fn begin(
-        &mut self,
-        program: &CanaryProgram,
-        canary: Canary,
-    ) -> Result<(), EyeError> {
+    pub(super) fn begin(&mut self, canary: Canary) -> Result<(), EyeError> {
         match self {
             Self::Snapshot | Self::Causes | Self::Certificate => {}
             Self::Outside { watching, before } => {
