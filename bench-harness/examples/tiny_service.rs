@@ -1,8 +1,11 @@
 //! The smallest service to try `unstall ab` on, and to test it with:
-//! `tiny_service --port {port} [--delay-ms N] [--die-at N] [--refuse-to-start 1]`.
+//! `tiny_service --port {port} [--delay-ms N] [--die-at N] [--refuse-to-start 1]
+//! [--certificate FILE]`.
 //!
 //! It answers every request with `{"status":"ok"}`, after a pause that stands for work; a
-//! thread per connection. Without `--port` it listens on `$UNSTALL_PORT`.
+//! thread per connection. Without `--port` it listens on `$UNSTALL_PORT`. With `UNSTALL_PROVE=1`
+//! it answers with the file where a certificate is asked for; `REQUESTS` in it stands for the
+//! number of requests so far.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -21,6 +24,8 @@ struct Options {
     delay: Duration,
     /// The process aborts in the middle of this request, those for `/health` not counted.
     die_at: Option<u64>,
+    /// The file's text, where a proof is asked for.
+    certificate: Option<String>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -48,6 +53,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Err
             "--port" => options.port = value,
             "--delay-ms" => options.delay = Duration::from_millis(value.parse()?),
             "--die-at" => options.die_at = Some(value.parse()?),
+            "--certificate" if std::env::var("UNSTALL_PROVE").is_ok_and(|it| it == "1") => {
+                options.certificate = Some(std::fs::read_to_string(value)?);
+            }
+            "--certificate" => {}
             "--refuse-to-start" => return Err("tiny_service was told not to start".into()),
             other => return Err(format!("unknown option {other}").into()),
         }
@@ -60,25 +69,33 @@ fn serve(stream: TcpStream, options: &Options, requests: &AtomicU64) -> std::io:
     stream.set_nodelay(true)?;
     let mut writer = &stream;
     let mut counts = false;
+    let mut asks = false;
     let mut head = String::new();
     for line in BufReader::new(&stream).lines() {
         let line = line?;
         if !line.is_empty() {
             if head.is_empty() {
-                counts = !line.contains(" /health ");
+                asks = line.contains(" /__unstall/certificate ");
+                counts = !asks && !line.contains(" /health ");
                 head = line;
             }
             continue;
         }
         head.clear();
         if counts && options.die_at == Some(requests.fetch_add(1, Ordering::Relaxed) + 1) {
+            eprintln!("tiny_service was told to die now");
             std::process::abort();
         }
         thread::sleep(options.delay);
-        let length = BODY.len();
+        let certificate = options.certificate.as_ref().filter(|_| asks);
+        let body = certificate.map_or_else(
+            || BODY.to_owned(),
+            |text| text.replace("REQUESTS", &requests.load(Ordering::Relaxed).to_string()),
+        );
+        let length = body.len();
         write!(
             writer,
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{BODY}"
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         )?;
     }
     Ok(())

@@ -11,6 +11,14 @@ use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
+mod prove;
+
+pub(crate) use prove::ProveArguments;
+
+mod selftest;
+
+pub(crate) use selftest::{SelftestArguments, SelftestSubject};
+
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
                           3 invalid measurement, 4 inconclusive.";
@@ -36,12 +44,16 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
     Ab(AbArguments),
+    /// Send a few requests, and prove per route that the event loop makes no call that can block
+    Prove(ProveArguments),
     /// Judge records and print the comparison for people
     Compare(CompareArguments),
     /// Judge records for a pipeline: policy, JUnit, Markdown, GitHub annotations
     Gate(GateArguments),
     /// Write the HTML report of records
     Report(ReportArguments),
+    /// Plant what blocks and what doesn't, and check that the loop monitor tells them apart here
+    Selftest(SelftestArguments),
     /// Name the calls that hold another process's event loop, with no change to it
     Watch(WatchArguments),
     /// List, show and check scenarios
@@ -56,9 +68,11 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
+            Self::Prove(_) => "prove",
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",
+            Self::Selftest(_) => "selftest monitor",
             Self::Watch(_) => "watch",
             Self::Scenarios(ScenariosCommand::List) => "scenarios list",
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",

@@ -7,9 +7,12 @@ mod ab;
 mod compare;
 mod demo;
 mod gate;
+mod prove;
+mod prove_process;
 mod report;
 mod run;
 mod scenarios;
+mod selftest;
 mod watch;
 
 /// Does what the command line asks for.
@@ -18,9 +21,11 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Demo(arguments) => demo::execute(&arguments, console),
         Command::Run(arguments) => run::execute(&arguments, console),
         Command::Ab(arguments) => ab::execute(arguments, console),
+        Command::Prove(arguments) => prove::execute(&arguments, console),
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
+        Command::Selftest(arguments) => selftest::execute(&arguments, console),
         Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use console::Term;
 use unstall_results::comparison::Verdict;
 
-use crate::document::{Content, Document};
+use crate::document::{Content, Document, VerdictName};
 use crate::exit::ExitStatus;
 
 /// Columns of a table that goes to a file or a pipe.
@@ -18,12 +18,23 @@ const WIDTH_ELSEWHERE: usize = 100;
 /// What a command hands back: never printed before it is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// The judgement, where the command judges.
+    /// The judgement, where the command judges versions; that of a proof or a self-test is in its
+    /// content.
     pub(crate) verdict: Option<Verdict>,
     /// For people, plain or coloured, ending in a newline.
     pub(crate) text: String,
     /// The same for programs.
     pub(crate) content: Content,
+}
+
+impl Outcome {
+    /// The judgement by its name, of versions, of a proof or of a self-test.
+    fn verdict(&self) -> Option<VerdictName> {
+        let of_proof = self.content.proof.as_ref().map(|proof| proof.verdict());
+        let of_selftest = self.content.selftest.as_ref().map(|found| found.verdict());
+        let of_content = of_proof.or(of_selftest);
+        of_content.or_else(|| self.verdict.map(VerdictName::from))
+    }
 }
 
 /// The terminal, as far as the command needs to know it.
@@ -63,7 +74,7 @@ impl Console {
     pub(crate) fn finish(&self, command: &str, result: anyhow::Result<Outcome>) -> ExitStatus {
         let (status, printed) = match result {
             Ok(outcome) => {
-                let status = outcome.verdict.map_or(ExitStatus::Pass, ExitStatus::from);
+                let status = outcome.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
                 (status, self.print(command, status, outcome))
             }
             Err(error) => {
@@ -90,7 +101,8 @@ impl Console {
     fn print(&self, command: &str, status: ExitStatus, outcome: Outcome) -> anyhow::Result<()> {
         if self.json {
             to_stderr(outcome.text.trim_end_matches('\n'));
-            let document = Document::new(command, outcome.verdict, status, outcome.content);
+            let verdict = outcome.verdict();
+            let document = Document::new(command, verdict, status, outcome.content);
             print_document(&document)
         } else {
             to_stdout(&outcome.text)
@@ -118,7 +130,7 @@ pub(crate) fn print_document(document: &Document) -> anyhow::Result<()> {
 
 /// Writes to stdout. A reader that has gone (`unstall … | head`) is not an error: it has
 /// read what it wanted, and the exit code still tells the verdict.
-fn to_stdout(text: &str) -> anyhow::Result<()> {
+pub(crate) fn to_stdout(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())

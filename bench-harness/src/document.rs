@@ -7,6 +7,7 @@ use anyhow::Context;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
+use unstall_loop_monitor::certificate::RouteVerdict;
 use unstall_loop_monitor::watched::WatchSummary;
 use unstall_results::comparison::Verdict;
 
@@ -15,9 +16,12 @@ use crate::exit::ExitStatus;
 mod beside;
 pub(crate) mod comparison;
 pub(crate) mod measurement;
+pub(crate) mod proof;
+pub(crate) mod selftest;
 
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
+use proof::ProofDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
@@ -33,7 +37,8 @@ pub(crate) struct Document {
     command: String,
     /// The judgement over everything, `null` where the command judges nothing.
     verdict: Option<VerdictName>,
-    /// 0 pass, 1 regression, 2 usage or input, 3 invalid measurement, 4 inconclusive.
+    /// 0 pass or proven, 1 regression, blocking, unproven or unmet, 2 usage or input, 3 invalid
+    /// measurement, 4 inconclusive.
     exit_code: u8,
     /// What went wrong, when the exit code is 2.
     error: Option<ErrorDocument>,
@@ -70,8 +75,12 @@ pub(crate) struct Content {
     pub(crate) comparisons: Vec<ComparisonDocument>,
     /// One version each, measured.
     pub(crate) runs: Vec<RunDocument>,
+    /// One process and what is proven of it, for `prove`; else `null`.
+    pub(crate) proof: Option<ProofDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What `selftest monitor` found; else `null`.
+    pub(crate) selftest: Option<selftest::SelftestDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Files written.
@@ -127,6 +136,8 @@ pub(crate) enum FileKind {
     Junit,
     /// Markdown.
     Markdown,
+    /// A certificate, JSON.
+    Certificate,
 }
 
 /// A verdict, by its name.
@@ -141,6 +152,14 @@ pub(crate) enum VerdictName {
     Invalid,
     /// Not enough evidence either way.
     Inconclusive,
+    /// Every route was exercised and made no call that can block.
+    Proven,
+    /// At least one route made a call that can block.
+    Blocking,
+    /// At least one route was not exercised, or nothing could be caught.
+    Unproven,
+    /// At least one bar of a self-test is not met.
+    Unmet,
 }
 
 impl From<Verdict> for VerdictName {
@@ -154,11 +173,21 @@ impl From<Verdict> for VerdictName {
     }
 }
 
+impl From<RouteVerdict> for VerdictName {
+    fn from(verdict: RouteVerdict) -> Self {
+        match verdict {
+            RouteVerdict::Proven => Self::Proven,
+            RouteVerdict::Blocking => Self::Blocking,
+            RouteVerdict::Unproven => Self::Unproven,
+        }
+    }
+}
+
 impl Document {
     /// The document of a command that did its work.
     pub(crate) fn new(
         command: &str,
-        verdict: Option<Verdict>,
+        verdict: Option<VerdictName>,
         status: ExitStatus,
         content: Content,
     ) -> Self {
@@ -169,7 +198,7 @@ impl Document {
                 minor: SCHEMA_MINOR,
             },
             command: command.to_owned(),
-            verdict: verdict.map(VerdictName::from),
+            verdict,
             exit_code: status.code(),
             error: None,
             content,

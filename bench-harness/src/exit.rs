@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use unstall_results::comparison::Verdict;
+use crate::document::VerdictName;
 
 /// How `unstall` ends. `--json` carries the same number in `exit_code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ExitStatus {
-    /// Passed, or there was nothing to judge and all went well.
+    /// Passed or proven, or there was nothing to judge and all went well.
     Pass = 0,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, one route is not proven, or a bar of a
+    /// self-test isn't met.
     Regression = 1,
     /// The command line, a file or the set-up is wrong; the message says how to mend it.
     Usage = 2,
@@ -27,13 +28,16 @@ impl ExitStatus {
     }
 }
 
-impl From<Verdict> for ExitStatus {
-    fn from(verdict: Verdict) -> Self {
+impl From<VerdictName> for ExitStatus {
+    fn from(verdict: VerdictName) -> Self {
         match verdict {
-            Verdict::Pass => Self::Pass,
-            Verdict::Regression => Self::Regression,
-            Verdict::Invalid => Self::Invalid,
-            Verdict::Inconclusive => Self::Inconclusive,
+            VerdictName::Pass | VerdictName::Proven => Self::Pass,
+            VerdictName::Regression
+            | VerdictName::Blocking
+            | VerdictName::Unproven
+            | VerdictName::Unmet => Self::Regression,
+            VerdictName::Invalid => Self::Invalid,
+            VerdictName::Inconclusive => Self::Inconclusive,
         }
     }
 }

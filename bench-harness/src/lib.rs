@@ -8,6 +8,7 @@
 
 pub mod block;
 pub mod block_watch;
+pub mod certificate_client;
 pub mod command_line;
 pub mod control;
 pub mod engine;
@@ -16,4 +17,6 @@ pub mod monitor_client;
 pub mod monitor_difference;
 pub mod process_group;
 pub mod process_sample;
+pub mod proof;
+pub mod route_template;
 pub mod stream;

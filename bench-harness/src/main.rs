@@ -16,8 +16,13 @@ mod judgement;
 mod opening;
 mod private_servers;
 mod progress;
+mod proof_text;
+mod prover;
 mod record_file;
+mod selftest;
+mod served;
 mod session;
+mod version;
 mod watch_view;
 
 fn main() -> ExitCode {

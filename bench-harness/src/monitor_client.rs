@@ -80,15 +80,10 @@ impl MonitorClient {
     /// # Errors
     /// If no client can be made, or the token can't be sent.
     pub fn new(target: &Target) -> Result<Self, MonitorError> {
-        let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
-        let token = token.map(|token| match token.into_string() {
-            Ok(token) if token.chars().all(|c| c == ' ' || c.is_ascii_graphic()) => Ok(token),
-            _ => Err(MonitorError::Token),
-        });
         Ok(Self {
             control: Control::new(Duration::from_secs(2))?,
             url: target.url(SNAPSHOT_PATH),
-            token: token.transpose()?,
+            token: token()?,
         })
     }
 
@@ -135,15 +130,28 @@ impl MonitorClient {
     }
 }
 
+/// The token that the environment holds for monitors.
+///
+/// # Errors
+/// [`MonitorError::Token`] if no header can hold it.
+pub(crate) fn token() -> Result<Option<String>, MonitorError> {
+    let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+    let token = token.map(|token| match token.into_string() {
+        Ok(token) if token.chars().all(|c| c == ' ' || c.is_ascii_graphic()) => Ok(token),
+        _ => Err(MonitorError::Token),
+    });
+    token.transpose()
+}
+
 /// The monitor's own words, if a 403 is the monitor's: the rest of the first line.
-fn refusal(body: &[u8]) -> Option<String> {
+pub(crate) fn refusal(body: &[u8]) -> Option<String> {
     let words = body.strip_prefix(REFUSAL_PREFIX.as_bytes())?;
     let words = String::from_utf8_lossy(words);
     Some(readable(words.lines().next().unwrap_or_default()))
 }
 
 /// What a service says, fit for a terminal and a record: without control characters, and cut.
-fn readable(words: &str) -> String {
+pub(crate) fn readable(words: &str) -> String {
     const CHARS_MAX: usize = 300;
     let blank = |letter: char| if letter.is_control() { ' ' } else { letter };
     words.chars().take(CHARS_MAX).map(blank).collect()
@@ -185,10 +193,12 @@ fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
     Ok(Some(snapshot))
 }
 
-/// A field that is left out reads as zeros, which only the mode `holds` may mean.
+/// A field that is left out reads as zeros, which only the mode `holds` may mean. What is
+/// attributed to no endpoint may be left out in Python, where it isn't measured.
 fn leaves_out_blocked(document: &serde_json::Value) -> bool {
     let endpoints = document["endpoints"].as_object();
-    document.get("unattributed").is_none()
+    let is_charged_later = document["mode"] == "counters";
+    (is_charged_later && document.get("unattributed").is_none())
         || endpoints.is_some_and(|all| {
             all.values()
                 .any(|endpoint| endpoint.get("blocked").is_none())

@@ -10,6 +10,7 @@ use unstall_results::record::{
 use unstall_scenarios::plan::{Plan, Request};
 
 use crate::monitor_client::Edge;
+use crate::route_template::best_route;
 
 /// What came of two edges.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +51,7 @@ pub fn difference(
     }
     let (old, new) = (&before.snapshot, &after.snapshot);
     let nothing = wire::Endpoint::default();
-    let probed = probe_path.and_then(|path| best_route("GET", path, &new.endpoints));
+    let probed = probe_path.and_then(|path| best_route("GET", path, names(&new.endpoints)));
     let mut endpoints = BTreeMap::new();
     let mut probe = None;
     let mut shared_with_probe = None;
@@ -198,6 +199,10 @@ fn us(ns: u64) -> u64 {
     ns.saturating_add(500) / 1_000
 }
 
+fn names(routes: &BTreeMap<String, wire::Endpoint>) -> impl Iterator<Item = &str> {
+    routes.keys().map(String::as_str)
+}
+
 /// The scenario's requests that a monitored route stands for: it is the best match of each.
 fn requests_of<'p>(
     route: &str,
@@ -205,83 +210,13 @@ fn requests_of<'p>(
     plan: &'p Plan,
 ) -> impl Iterator<Item = &'p Request> {
     plan.requests.iter().filter(move |request| {
-        best_route(&request.method, &request.path.to_string(), routes) == Some(route)
+        best_route(&request.method, &request.path.to_string(), names(routes)) == Some(route)
     })
-}
-
-/// The monitored route with most literal segments among those that match.
-fn best_route<'r>(
-    method: &str,
-    path: &str,
-    routes: &'r BTreeMap<String, wire::Endpoint>,
-) -> Option<&'r str> {
-    routes
-        .keys()
-        .filter_map(|route| Some((literal_matches(method, path, route)?, route)))
-        .max_by_key(|&(literals, _)| literals)
-        .map(|(_, route)| route.as_str())
-}
-
-/// How many segments are equal, if the route matches at all.
-fn literal_matches(method: &str, path: &str, route: &str) -> Option<usize> {
-    let (route_method, template) = route.split_once(' ')?;
-    if !route_method.eq_ignore_ascii_case(method) {
-        return None;
-    }
-    let (mine, theirs) = (segments(path), segments(template));
-    if mine.len() != theirs.len() {
-        return None;
-    }
-    let mut literals = 0;
-    for (mine, theirs) in mine.iter().zip(&theirs) {
-        if mine == theirs {
-            literals += 1;
-        } else if !is_open(theirs) && !mine.contains("${") {
-            return None;
-        }
-    }
-    Some(literals)
-}
-
-/// Without query and without a slash at the end.
-fn segments(path: &str) -> Vec<&str> {
-    let path = path.split('?').next().unwrap_or(path);
-    path.trim_matches('/').split('/').collect()
-}
-
-/// `{name}` or `:name`, as routers write it.
-fn is_open(segment: &str) -> bool {
-    (segment.starts_with('{') && segment.ends_with('}')) || segment.starts_with(':')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn routes_match_segment_by_segment() {
-        let route = "GET /api/v1/tunnel/workspace/{workspace_id}";
-        let matches = |path| literal_matches("get", path, route);
-        assert_eq!(matches("/api/v1/tunnel/workspace/${id}"), Some(4));
-        assert_eq!(matches("/api/v1/tunnel/workspace/a1/?x=1"), Some(4));
-        assert_eq!(matches("/api/v1/tunnel/workspace/a1/socket-status"), None);
-        assert_eq!(matches("/api/v2/tunnel/workspace/a1"), None);
-        assert_eq!(
-            literal_matches("POST", "/api/v1/tunnel/workspace/x", route),
-            None
-        );
-    }
-
-    #[test]
-    fn the_more_literal_route_wins() {
-        let routes: BTreeMap<String, wire::Endpoint> = ["GET /a/{x}", "GET /a/b", "GET /{y}/b"]
-            .into_iter()
-            .map(|route| (route.to_owned(), wire::Endpoint::default()))
-            .collect();
-        assert_eq!(best_route("GET", "/a/b", &routes), Some("GET /a/b"));
-        assert_eq!(best_route("GET", "/a/c", &routes), Some("GET /a/{x}"));
-        assert_eq!(best_route("GET", "/c/d", &routes), None);
-    }
 
     #[test]
     fn a_difference_counts_only_what_came_between() {

@@ -126,8 +126,8 @@ pub(crate) fn is_local(target: &Target) -> bool {
     by_address.unwrap_or_else(|| target.host().eq_ignore_ascii_case("localhost"))
 }
 
-/// What ends the services of a session, however this process ends.
-fn guard() -> anyhow::Result<Arc<Guard>> {
+/// What ends started services, however this process ends.
+pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
     let guard = Guard::new().context("the guard of started services could not be started")?;
     Ok(Arc::new(guard))
 }

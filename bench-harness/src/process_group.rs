@@ -201,9 +201,24 @@ impl ServiceProcess {
         &self.target
     }
 
+    /// The number of the process that the command started; those it started itself are in its
+    /// process group, which has the same number.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Process number and start time: differs between any two starts.
     pub fn start_id(&self) -> &str {
         &self.start_id
+    }
+
+    /// The numbers of all processes of its group now.
+    ///
+    /// # Errors
+    /// If `/proc` can't be read.
+    pub fn process_ids(&self) -> io::Result<Vec<u32>> {
+        let members = process_sample::members(self.process_group.as_raw())?;
+        Ok(members.into_iter().map(i32::unsigned_abs).collect())
     }
 
     /// Its last lines on stdout and stderr.

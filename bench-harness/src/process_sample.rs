@@ -183,7 +183,10 @@ fn lock(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
 }
 
 /// All processes of a group.
-fn members(process_group: i32) -> io::Result<Vec<i32>> {
+///
+/// # Errors
+/// If `/proc` can't be read.
+pub fn members(process_group: i32) -> io::Result<Vec<i32>> {
     let entries = fs::read_dir("/proc")
         .map_err(|error| io::Error::new(error.kind(), format!("/proc can't be read: {error}")))?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

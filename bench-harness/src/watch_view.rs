@@ -281,8 +281,8 @@ mod tests {
 uvicorn app:app
 pid 42: asyncio, watched for 2.0 s, sleeps told by the kernel, 7 looks
 
-loop             idle  running  waits for a core  interpreter lock  blocked
-uvicorn (42)    50.0%    25.0%              0.0%              5.0%    20.0%
+loop            idle  running  waits for a core  interpreter lock  blocked
+uvicorn (42)   50.0%    25.0%              0.0%              5.0%    20.0%
 
    times   together    longest  what kept it
        4     303 ms     1.5 ms  I/O in recvfrom on redis at 127.0.0.1:6379

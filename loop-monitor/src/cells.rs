@@ -97,6 +97,7 @@ impl BlockedCells {
         wire::Blocked {
             slept_ns: self.slept_ns.load(Relaxed),
             fault_ns: self.fault_ns.load(Relaxed),
+            gil_ns: 0,
             shared_ns: self.shared_ns.load(Relaxed),
             events: self.events.load(Relaxed),
             events_over_200us: self.events_over_200us.load(Relaxed),
@@ -128,6 +129,9 @@ pub(crate) struct EndpointCells {
     blocked: BlockedCells,
     blocked_ns_by_part: [AtomicU64; PARTS],
     shards: Box<[Shard]>,
+    /// What its caught calls came to.
+    #[cfg(feature = "prove")]
+    pub(crate) proof: crate::prove::Scope,
 }
 
 impl EndpointCells {
@@ -147,6 +151,8 @@ impl EndpointCells {
             blocked: BlockedCells::default(),
             blocked_ns_by_part: Default::default(),
             shards: (0..shards).map(|_| Shard::default()).collect(),
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Scope::default(),
         }
     }
 
@@ -218,6 +224,7 @@ impl EndpointCells {
             parts: wire::Parts {
                 handler: self.part_to_wire(Part::Handler, &mut hold),
                 body: self.part_to_wire(Part::Body, &mut hold),
+                child: None,
                 after: self.part_to_wire(Part::After, &mut hold),
             },
             ..wire::Endpoint::default()

@@ -6,14 +6,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
+use crate::cause::Cause;
 use crate::cells::{EndpointCells, Part};
 use crate::endpoints::EndpointRegistry;
 use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::pool::PoolCells;
 use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
+use crate::watcher::{self, Watch};
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
 
 /// Endpoints told apart unless configured otherwise.
@@ -43,6 +46,7 @@ pub(crate) struct MonitorState {
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
+    pub(crate) pool: PoolCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -50,6 +54,9 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    #[cfg(feature = "prove")]
+    pub(crate) proof: crate::prove::ProofState,
+    pub(crate) watch: Option<Watch>,
 }
 
 /// Where the snapshot is served, and to whom.
@@ -63,8 +70,8 @@ pub(crate) struct Access {
 /// A path that can't be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "monitor path {path:?}: expected `/` followed by plain segments, and not the monitor's other \
-     path; use something like {SNAPSHOT_PATH:?}"
+    "monitor path {path:?}: expected `/` followed by plain segments, and not another path of \
+     the monitor; use something like {SNAPSHOT_PATH:?}"
 )]
 pub struct PathError {
     /// As given.
@@ -77,7 +84,12 @@ pub struct MonitorBuilder {
     mode: Mode,
     warn_over: Duration,
     endpoints_max: usize,
+    pool_threads_max: Option<usize>,
     access: Access,
+    #[cfg(feature = "prove")]
+    proof: crate::prove::Proof,
+    #[cfg(feature = "watch")]
+    watch_over: Option<Duration>,
 }
 
 impl Monitor {
@@ -89,11 +101,16 @@ impl Monitor {
             mode: Mode::Counters,
             warn_over: WARN_OVER,
             endpoints_max: ENDPOINTS_MAX,
+            pool_threads_max: None,
             access: Access {
                 snapshot_path: SNAPSHOT_PATH.to_owned(),
                 metrics_path: METRICS_PATH.to_owned(),
                 token: None,
             },
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Proof::Off,
+            #[cfg(feature = "watch")]
+            watch_over: None,
         }
     }
 
@@ -111,6 +128,10 @@ impl Monitor {
                 "a loop monitor was installed into a second runtime, whose workers it takes for \
                  the first one's: build a monitor for each",
             );
+        }
+        watcher::start(&self.inner);
+        if let Some(threads_max) = self.inner.pool.threads_max() {
+            builder.max_blocking_threads(threads_max);
         }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
@@ -196,10 +217,35 @@ impl MonitorBuilder {
         self
     }
 
-    /// Endpoints told apart; requests to further ones share a bucket.
+    /// Watches: one thread, started when the monitor is installed, names a poll that is older than
+    /// `threshold` (1 ms at least) while it still runs: why, in which system call, on which file
+    /// or peer, and from which line. It says so in the log, once a second per endpoint at most,
+    /// and in the snapshot's `causes`.
+    ///
+    /// Only on x86-64 Linux; elsewhere it warns that it can't. Lines need debug information, of
+    /// which line tables are enough (`debug = "line-tables-only"` in the release profile), and are
+    /// most reliable with `-C force-frame-pointers=yes`.
+    #[cfg(feature = "watch")]
+    #[must_use]
+    pub fn watch(mut self, threshold: Duration) -> Self {
+        self.watch_over = Some(threshold);
+        self
+    }
+
+    /// Endpoints told apart, and names of tasks, and names of jobs for the pool; requests, tasks
+    /// and jobs of further ones share a bucket of their kind.
     #[must_use]
     pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
         self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Threads that the blocking pool may have, 1 at least: [`Monitor::install`] tells the
+    /// runtime's builder (`max_blocking_threads`), so that both know the same number. Without it,
+    /// the builder is left alone and the monitor takes Tokio's default of 512 for granted.
+    #[must_use]
+    pub fn pool_threads_max(mut self, threads_max: usize) -> Self {
+        self.pool_threads_max = Some(threads_max.max(1));
         self
     }
 
@@ -228,10 +274,33 @@ impl MonitorBuilder {
         self
     }
 
+    /// Whether every system call inside a monitored poll is caught and judged. Where the kernel
+    /// can't, the [certificate](Monitor::certificate) says so.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove(mut self, proof: crate::prove::Proof) -> Self {
+        self.proof = proof;
+        self
+    }
+
+    /// Proves if `UNSTALL_PROVE` is `1` in the environment, as `unstall prove` sets it.
+    #[cfg(feature = "prove")]
+    #[must_use]
+    pub fn prove_from_environment(self) -> Self {
+        use crate::prove::Proof;
+        let asked = std::env::var_os(crate::certificate::PROVE_VARIABLE);
+        if asked.is_some_and(|value| value == "1") {
+            self.prove(Proof::SystemCalls)
+        } else {
+            self.prove(Proof::Off)
+        }
+    }
+
     /// Builds the monitor. Takes about a millisecond, in which it asks the kernel on a short-lived
     /// thread whether its counters see a sleep; so build it before the runtime.
     #[must_use]
     pub fn build(self) -> Monitor {
+        let watch = self.build_watch();
         let endpoints = EndpointRegistry::new(self.endpoints_max);
         let meter = Meter::new(self.mode == Mode::FullSplit, endpoints);
         let start_id = start_id(meter.id());
@@ -246,18 +315,44 @@ impl MonitorBuilder {
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
+                pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                #[cfg(feature = "prove")]
+                proof: crate::prove::ProofState::new(self.proof),
+                watch,
             }),
         }
+    }
+
+    #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+    fn build_watch(&self) -> Option<Watch> {
+        self.watch_over.map(Watch::new)
+    }
+
+    #[cfg(not(all(feature = "watch", target_os = "linux", target_arch = "x86_64")))]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same call as where there is a watcher"
+    )]
+    fn build_watch(&self) -> Option<Watch> {
+        #[cfg(feature = "watch")]
+        if self.watch_over.is_some() {
+            tracing::warn!(
+                target: "unstall",
+                "the loop monitor can't watch here: only on x86-64 Linux; it measures as ever",
+            );
+        }
+        None
     }
 }
 
 /// What axum can serve without reading it as a pattern.
 fn plain_path(path: String, taken: &str) -> Result<String, PathError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.~".contains(&byte);
-    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && path != taken {
+    let is_taken = path == taken || path == crate::certificate::CERTIFICATE_PATH;
+    if path.starts_with('/') && path.len() > 1 && path.bytes().all(plain) && !is_taken {
         Ok(path)
     } else {
         Err(PathError { path })
@@ -302,17 +397,25 @@ impl MonitorState {
             request_hold_ns,
             start: self.meter.begin_poll(endpoint),
         };
+        if let Some(watch) = &self.watch {
+            watch.poll_began();
+        }
+        // Within a poll that is proven already, this is part of it. Dropped before the poll ends.
+        #[cfg(feature = "prove")]
+        let _armed = (self.proof.is_on && !crate::prove::Armed::is_on())
+            .then(|| crate::prove::Armed::enter(&endpoint.proof));
         poll()
     }
 
     #[cold]
-    fn warn(&self, endpoint: &EndpointCells, cost: PollCost) {
+    fn warn(&self, endpoint: &EndpointCells, cost: PollCost, cause: Option<&Cause>) {
         if let Some(suppressed) = endpoint.warnings.admit(self.started.elapsed()) {
             LongHold {
                 method: endpoint.method,
                 route: &endpoint.route,
                 cost,
                 suppressed,
+                cause,
             }
             .warn();
         }
@@ -333,8 +436,10 @@ impl Drop for MeasuredPoll<'_> {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
+            let watch = self.state.watch.as_ref();
+            let cause = watch.and_then(|watch| watch.poll_ended(Meter::began_ns(&start), cost.hold));
             if cost.hold > self.state.warn_over {
-                self.state.warn(self.endpoint, cost);
+                self.state.warn(self.endpoint, cost, cause.as_ref());
             }
         }
     }
@@ -356,6 +461,7 @@ mod tests {
             "/a?b",
             "/ä",
             METRICS_PATH,
+            crate::certificate::CERTIFICATE_PATH,
         ] {
             let error = Monitor::builder().snapshot_path(path).expect_err(path);
             assert!(error.to_string().contains(&format!("{path:?}")), "{error}");

@@ -35,6 +35,25 @@ mod runtime;
 mod summary;
 mod switches;
 mod times;
+pub mod tracer;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "procfs, read on a thread of the tracer's own"
+)]
+mod tracer_judge;
+mod tracer_ledger;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "procfs, read on a thread of the tracer's own"
+)]
+mod tracer_python;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "procfs, read on a thread of the tracer's own"
+)]
+mod tracer_routes;
+mod tracer_session;
+mod tracer_threads;
 mod watch;
 mod watched_thread;
 

@@ -16,7 +16,9 @@ use crate::wire::REFUSAL_PREFIX;
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 impl Monitor {
-    /// Routes for the snapshot (JSON) and for Prometheus (text), to be merged into a service's
+    /// Routes for the snapshot (JSON), for Prometheus (text) and, with the feature `prove`, for the
+    /// [certificate](Monitor::certificate) at
+    /// [`CERTIFICATE_PATH`](crate::certificate::CERTIFICATE_PATH), to be merged into a service's
     /// router outside of the monitor's [layer](Monitor::layer).
     ///
     /// They answer a peer on the loopback interface that came without a proxy, which needs
@@ -27,9 +29,12 @@ impl Monitor {
         S: Clone + Send + Sync + 'static,
     {
         let access = &self.inner.access;
-        Router::new()
+        let router = Router::new()
             .route(&access.snapshot_path, get(snapshot))
-            .route(&access.metrics_path, get(metrics))
+            .route(&access.metrics_path, get(metrics));
+        #[cfg(feature = "prove")]
+        let router = router.route(crate::certificate::CERTIFICATE_PATH, get(certificate));
+        router
             .route_layer(middleware::from_fn_with_state(self.clone(), admit))
             .with_state(self.clone())
     }
@@ -42,6 +47,18 @@ async fn snapshot(State(monitor): State<Monitor>) -> Response {
 async fn metrics(State(monitor): State<Monitor>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], monitor.prometheus()).into_response()
+}
+
+#[cfg(feature = "prove")]
+async fn certificate(State(monitor): State<Monitor>) -> Response {
+    // It reads this program's symbols from disk.
+    match tokio::task::spawn_blocking(move || monitor.certificate()).await {
+        Ok(certificate) => Json(certificate).into_response(),
+        Err(_) => {
+            let text = "the certificate couldn't be made: see the service's standard error\n";
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
 }
 
 async fn admit(State(monitor): State<Monitor>, request: Request, next: Next) -> Response {

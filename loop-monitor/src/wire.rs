@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::watched::WatchedCause;
+
 /// Where a service answers with its snapshot, unless it is configured otherwise.
 pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
@@ -51,7 +53,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub tasks: BTreeMap<String, Endpoint>,
     /// Blocked time seen between polls of monitored futures, or on tasks that aren't wrapped;
-    /// left out in [`Mode::Holds`].
+    /// left out where it isn't measured, which is in [`Mode::Holds`] and in Python.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub unattributed: Blocked,
@@ -63,6 +65,10 @@ pub struct Snapshot {
     /// Jobs for the blocking pool that were wrapped; left out where none can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+    /// What the watcher named, the longest in sum first; left out where none watches. Beyond a cap
+    /// they share an entry of endpoint `* (other)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Vec<WatchedCause>>,
     /// Threads now.
     pub threads: Threads,
     /// What the runtime itself counts; left out by those that count nothing.
@@ -94,8 +100,8 @@ pub enum Mode {
     Counters,
     /// Kernel counters around every poll: exact, and dearer.
     FullSplit,
-    /// Wall time of polls alone: blocked time isn't measured and left out. In Python a wait for
-    /// the interpreter lock is a voluntary switch too, so the kernel's counters can't tell it.
+    /// Wall time of polls alone: blocked time isn't measured and left out, because this kernel
+    /// doesn't count what it takes.
     Holds,
 }
 
@@ -151,6 +157,10 @@ pub struct Parts {
     pub handler: Part,
     /// Polls of the response's body, up to and with the one that says that it has ended.
     pub body: Part,
+    /// Polls of the tasks that the request has started, until its response has ended; left out
+    /// by a monitor that doesn't see whose a task is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Part>,
     /// What nobody waits for any more: the dropping of the body, or of a future that was given
     /// up (its client has left, its task was aborted), and whatever runs once the body has ended.
     pub after: Part,
@@ -256,6 +266,11 @@ pub struct Blocked {
     pub slept_ns: u64,
     /// The thread waited for a page from disk.
     pub fault_ns: u64,
+    /// Waits for an interpreter's lock: no blocked time, and in none of the other fields. In
+    /// Python, which alone has such a lock, what may have been a wait for it counts here.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
+    pub gil_ns: u64,
     /// Part of both that was charged to the longest of several polls.
     pub shared_ns: u64,
     /// Polls with any.

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use unstall_loop_monitor::Monitor;
+use unstall_loop_monitor::cause::{Cause, CauseClass, Frame, Target};
+use unstall_loop_monitor::watched::WatchedCause;
 use unstall_loop_monitor::wire::{
     Blocked, Endpoint, Histogram, HoldsOver, Mode, Part, Parts, Pool, PoolJobs, RuntimeMetrics,
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
@@ -46,11 +48,36 @@ fn pool() -> Pool {
     }
 }
 
+fn cause() -> WatchedCause {
+    let frame = Frame {
+        function: "store::get".to_owned(),
+        file: Some("src/store.rs".to_owned()),
+        line: Some(42),
+        is_own: true,
+    };
+    WatchedCause {
+        cause: Cause {
+            class: CauseClass::Io,
+            syscall: Some("recvfrom".to_owned()),
+            target: Some(Target {
+                what: "127.0.0.1:44551".to_owned(),
+                name: Some("redis (REDIS_URL)".to_owned()),
+            }),
+            endpoint: Some("GET /users/{id}".to_owned()),
+            frames: vec![frame],
+        },
+        count: 1,
+        total_ns: 5_100_000,
+        longest_ns: 5_100_000,
+    }
+}
+
 /// One of everything.
 fn example() -> Snapshot {
     let blocked = Blocked {
         slept_ns: 5_100_000,
         fault_ns: 40_000,
+        gil_ns: 60_000,
         shared_ns: 100_000,
         events: 3,
         events_over_200us: 1,
@@ -75,7 +102,8 @@ fn example() -> Snapshot {
         blocked: blocked.clone(),
         parts: Parts {
             handler: part(2, 200_000, 0),
-            body: part(3, 5_000_000, 5_140_000),
+            body: part(2, 4_900_000, 5_140_000),
+            child: Some(part(1, 100_000, 0)),
             after: part(1, 200_000, 0),
         },
     };
@@ -112,6 +140,7 @@ fn example() -> Snapshot {
             endpoint: Some("GET /users/{id}".to_owned()),
         }],
         pool: Some(pool()),
+        causes: Some(vec![cause()]),
         threads: Threads {
             workers: 1,
             pool: 2,

@@ -1,9 +1,10 @@
 //! The routes of the API, one file per group.
 
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::handler::Handler;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
@@ -36,59 +37,99 @@ pub struct App {
     pub run_streams: RunStreams,
 }
 
-/// All routes of the API.
-pub fn router(app: App) -> Router {
-    Router::new()
-        .route("/health", get(health))
-        .route("/api/v1/conversations", post(conversations::create))
-        .route("/api/v1/conversations/{id}/message", post(messages::post))
-        .route("/api/v1/conversations/share", post(sharing::share))
-        .route(
+/// One route of the API.
+struct Route {
+    method: Method,
+    template: &'static str,
+    answer: MethodRouter<App>,
+}
+
+impl Route {
+    fn get<T: 'static>(template: &'static str, handler: impl Handler<T, App>) -> Self {
+        Self {
+            method: Method::GET,
+            template,
+            answer: get(handler),
+        }
+    }
+
+    fn post<T: 'static>(template: &'static str, handler: impl Handler<T, App>) -> Self {
+        Self {
+            method: Method::POST,
+            template,
+            answer: post(handler),
+        }
+    }
+
+    fn delete<T: 'static>(template: &'static str, handler: impl Handler<T, App>) -> Self {
+        Self {
+            method: Method::DELETE,
+            template,
+            answer: delete(handler),
+        }
+    }
+}
+
+/// All routes of the API: what is served is what is declared, both come from here.
+fn all() -> Vec<Route> {
+    vec![
+        Route::get("/health", health),
+        Route::post("/api/v1/conversations", conversations::create),
+        Route::post("/api/v1/conversations/{id}/message", messages::post),
+        Route::post("/api/v1/conversations/{id}/regenerate", runs::regenerate),
+        Route::post(
+            "/api/v1/conversations/{id}/resume/{session_id}",
+            runs::resume,
+        ),
+        Route::get(
+            "/api/v1/conversations/{id}/active-session",
+            sessions::active_session,
+        ),
+        Route::get(
+            "/api/v1/conversations/{id}/task-status",
+            sessions::task_status,
+        ),
+        Route::post("/api/v1/conversations/{id}/stop", sessions::stop),
+        Route::post("/api/v1/conversations/share", sharing::share),
+        Route::get(
             "/api/v1/conversations/{id}/shared-emails",
-            get(sharing::shared_emails),
-        )
-        .route(
-            "/api/v1/conversations/{id}/access",
-            delete(sharing::withdraw),
-        )
-        .merge(run_routes())
-        .merge(auth_routes())
-        .route("/api/v1/usage/usage", get(usage::get))
-        .route("/api/v1/tunnel/workspace/{id}", get(tunnel::workspace))
-        .route(
+            sharing::shared_emails,
+        ),
+        Route::delete("/api/v1/conversations/{id}/access", sharing::withdraw),
+        Route::post("/api/v1/signup", auth::sign_up),
+        Route::post("/api/v1/signup/", auth::sign_up),
+        Route::post("/api/v1/sso/login", auth::sso_login),
+        Route::post("/api/v1/sso/login/", auth::sso_login),
+        Route::get("/api/v1/providers/me", auth::my_providers),
+        Route::get("/api/v1/providers/me/", auth::my_providers),
+        Route::get("/api/v1/usage/usage", usage::get),
+        Route::get("/api/v1/tunnel/workspace/{id}", tunnel::workspace),
+        Route::get(
             "/api/v1/tunnel/workspace/{id}/socket-status",
-            get(tunnel::socket_status),
-        )
-        .route("/api/v1/github/get-branch-list", get(github::branch_list))
-        .route("/api/v1/github/get-branch-list/", get(github::branch_list))
+            tunnel::socket_status,
+        ),
+        Route::get("/api/v1/github/get-branch-list", github::branch_list),
+        Route::get("/api/v1/github/get-branch-list/", github::branch_list),
+    ]
+}
+
+/// Method and template of every route, for who must know them before any request comes.
+pub fn declared() -> impl Iterator<Item = (Method, &'static str)> {
+    let routes = all().into_iter();
+    routes.map(|route| (route.method, route.template))
+}
+
+/// The router of the API.
+pub fn router(app: App) -> Router {
+    all()
+        .into_iter()
+        .fold(Router::new(), |router, route| {
+            router.route(route.template, route.answer)
+        })
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(app)
-}
-
-/// Routes of a conversation's runs.
-fn run_routes() -> Router<App> {
-    let of_conversation = |rest: &str| format!("/api/v1/conversations/{{id}}/{rest}");
-    Router::new()
-        .route(&of_conversation("regenerate"), post(runs::regenerate))
-        .route(&of_conversation("resume/{session_id}"), post(runs::resume))
-        .route(
-            &of_conversation("active-session"),
-            get(sessions::active_session),
-        )
-        .route(&of_conversation("task-status"), get(sessions::task_status))
-        .route(&of_conversation("stop"), post(sessions::stop))
-}
-
-fn auth_routes() -> Router<App> {
-    Router::new()
-        .route("/api/v1/signup", post(auth::sign_up))
-        .route("/api/v1/signup/", post(auth::sign_up))
-        .route("/api/v1/sso/login", post(auth::sso_login))
-        .route("/api/v1/sso/login/", post(auth::sso_login))
-        .route("/api/v1/providers/me", get(auth::my_providers))
-        .route("/api/v1/providers/me/", get(auth::my_providers))
 }
 
 /// Puts a request id on every answer of a router.

@@ -85,7 +85,7 @@ const POOL_THREAD_IDLE_MAX: Duration = Duration::from_millis(250);
 /// # Errors
 /// [`ServeError`]
 pub fn run(options: Options) -> Result<(), ServeError> {
-    let monitor = Monitor::builder().mode(options.monitor).build();
+    let monitor = monitor(options.monitor);
     let mut runtime = Builder::new_multi_thread();
     runtime
         .worker_threads(options.workers)
@@ -104,6 +104,18 @@ pub fn run(options: Options) -> Result<(), ServeError> {
     // A store that never answers must not hold up the exit.
     runtime.shutdown_timeout(CLOSE);
     served
+}
+
+/// The monitor, which knows every route: one that nobody asks for is unproven, not forgotten.
+fn monitor(mode: Mode) -> Monitor {
+    let monitor = Monitor::builder()
+        .mode(mode)
+        .prove_from_environment()
+        .build();
+    for (method, template) in routes::declared() {
+        monitor.declare_route(&method, template);
+    }
+    monitor
 }
 
 async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {

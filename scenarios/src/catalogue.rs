@@ -9,8 +9,9 @@ use crate::plan::Plan;
 use crate::resolve::{check_overrides, resolve};
 
 /// Names and texts, sorted by name.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 8] = [
     ("auth", include_str!("../catalogue/auth.toml")),
+    ("every-route", include_str!("../catalogue/every-route.toml")),
     (
         "session-status",
         include_str!("../catalogue/session-status.toml"),

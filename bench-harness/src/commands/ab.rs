@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::command_line::CommandLine;
-use unstall_bench_harness::engine::{Amount, Target};
-use unstall_bench_harness::process_group::{ServiceCommand, find_program};
+use unstall_bench_harness::engine::Amount;
+use unstall_bench_harness::process_group::ServiceCommand;
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
-use unstall_results::record::{Arm, Load};
+use unstall_results::record::Load;
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::AbArguments;
@@ -18,58 +17,15 @@ use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Opening};
 use crate::record_file::Placement;
 use crate::session::{self, Prepared, Session, Stage, Turn};
+use crate::version::Version;
 use crate::{identity, inputs, interrupt};
 
 /// Requests per endpoint and block where neither scenario nor command line says: enough to
 /// judge a p95.
 const REQUESTS_DEFAULT: u64 = 400;
 
-/// One side of the comparison.
-#[derive(Debug, Clone)]
-enum Version {
-    /// Runs already.
-    Url { given: String, target: Target },
-    /// Is started afresh for each block.
-    Command(String),
-}
-
-impl Version {
-    /// A URL if it has a scheme, else a command.
-    fn parse(given: &str) -> anyhow::Result<Self> {
-        let has_scheme = given.split_whitespace().count() == 1 && given.contains("://");
-        if has_scheme {
-            Ok(Self::Url {
-                given: given.to_owned(),
-                target: Target::parse(given)?,
-            })
-        } else if given.trim().is_empty() {
-            anyhow::bail!("--before and --after take a URL, or the command that starts the version")
-        } else {
-            // A mistake in the second version must not come up after the first was measured.
-            find_program(&CommandLine::parse(given)?.program)?;
-            Ok(Self::Command(given.to_owned()))
-        }
-    }
-
-    fn arm(&self) -> Arm {
-        let (command, url) = match self {
-            Self::Url { given, .. } => (None, Some(given.clone())),
-            Self::Command(line) => (Some(line.clone()), None),
-        };
-        Arm {
-            command,
-            url,
-            git: None,
-        }
-    }
-
-    fn is_local(&self) -> bool {
-        match self {
-            Self::Url { target, .. } => opening::is_local(target),
-            Self::Command(_) => true,
-        }
-    }
-}
+/// What takes a version, in messages.
+const SIDES: &str = "--before and --after take";
 
 /// Both sides, and the user's own way to restore state.
 struct Versions<'a> {
@@ -101,8 +57,8 @@ impl Stage for Versions<'_> {
 }
 
 pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let before = Version::parse(&arguments.before)?;
-    let after = Version::parse(&arguments.after)?;
+    let before = Version::parse(&arguments.before, SIDES)?;
+    let after = Version::parse(&arguments.after, SIDES)?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let sessions = plans
@@ -209,31 +165,5 @@ fn levels(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
     match plan.load.requests {
         Some(requests) if requests < u64::from(USUAL) => plan.load.concurrency.clone(),
         _ => vec![USUAL],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_a_scheme_is_a_url_and_the_rest_a_command() {
-        assert!(matches!(
-            Version::parse("http://127.0.0.1:1"),
-            Ok(Version::Url { .. })
-        ));
-        assert!(matches!(
-            Version::parse("sh -c 'x --url http://x/'"),
-            Ok(Version::Command(_))
-        ));
-        assert!(matches!(
-            Version::parse("A=b /bin/sh"),
-            Ok(Version::Command(_))
-        ));
-        assert!(Version::parse("no-such-program --port {port}").is_err());
-        assert!(Version::parse("sh -c 'open quote").is_err());
-        assert!(Version::parse("https://127.0.0.1").is_err());
-        assert!(Version::parse("ftp://127.0.0.1").is_err());
-        assert!(Version::parse(" ").is_err());
     }
 }

@@ -6,5 +6,6 @@ mod interruption;
 mod measuring;
 mod mistakes;
 mod program;
+mod proving;
 mod records;
 mod streams;

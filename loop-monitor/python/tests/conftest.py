@@ -7,7 +7,7 @@ from asgi_client import Clock
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("unstall.steps.perf_counter_ns", clock)
-    monkeypatch.setattr("unstall.monitor.monotonic_ns", clock)
+    monkeypatch.setattr("unstall.readings.perf_counter_ns", clock)
+    monkeypatch.setattr("unstall.account.monotonic_ns", clock)
     monkeypatch.setattr("unstall.lag.monotonic_ns", clock)
     return clock

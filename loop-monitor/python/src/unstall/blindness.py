@@ -1,34 +1,54 @@
 """What the monitor can't see, in plain words: a reader must know what a zero doesn't say."""
 
-from collections.abc import Iterator
-from typing import Any
-
 _ALWAYS = (
-    "Why a step was long isn't told: a hold is wall time, in which the code may have blocked, "
-    "computed, waited for a core or waited for the interpreter lock. Blocked time, CPU and "
-    "run-queue time are not measured.",
-    "Only the steps of a request's own coroutine are timed, with what the server does in its "
-    "send: tasks that the request starts (asyncio.create_task, gather, task groups), callbacks of "
-    "the loop and threads have no endpoint. Where they stall the loop, the lag shows it.",
-    "Under servers below ASGI 2.4, as uvicorn is, Starlette and FastAPI send streamed bodies from "
-    "such a task: what a stream's generator does to the loop is in the lag only.",
+    "A step counts for a request if its own task runs it, or a task that it has started through "
+    "the loop (asyncio.create_task, gather, task groups, streamed bodies, BaseHTTPMiddleware). "
+    "Callbacks of the loop, tasks of nobody's request, tasks made by asyncio.Task directly, or by "
+    "tasks in a context of their own, and what the server does outside of the application have no "
+    "endpoint: where they stall the loop, the lag shows it.",
+    "Threads aren't measured.",
     "A step is counted when it ends: one that never does isn't here.",
-    "WebSocket connections and the lifespan are passed through and not measured.",
     "The lag is measured while there are requests, so that an idle loop isn't woken; its timer is "
     "rounded to milliseconds.",
     "Threads of pools with names of their own count as other threads.",
 )
 
+_SPLIT = (
+    "Blocked time is told for steps only, and not in which call. It is the wall time that neither "
+    "CPU nor the wait for a core explains, if the kernel counted a sleep or a major fault."
+)
 
-def not_covered(app: Any, *, had_several_loops: bool) -> list[str]:
-    """List it, for the application that is inside the monitor."""
+_LOCK = (
+    "Whatever may have been a wait for the interpreter lock, by the CPU time of the process's "
+    "other threads meanwhile, isn't counted as blocked (gil_ns). So beside threads that compute a "
+    "blocking call may be taken for one, the more so in steps that compute for 5 ms themselves: "
+    "blocked time is a lower bound there."
+)
+
+
+def not_covered(
+    *,
+    why_holds_only: str | None,
+    has_interpreter_lock: bool,
+    has_foreign_factory: bool,
+    had_several_loops: bool,
+) -> list[str]:
+    """List it. `why_holds_only` is the reason why only wall time is measured, if that is so."""
     sentences = list(_ALWAYS)
-    hidden = ", ".join(dict.fromkeys(_layers_with_child_tasks(app)))
-    if hidden:
+    if why_holds_only is None:
+        sentences.append(_SPLIT)
+        if has_interpreter_lock:
+            sentences.append(_LOCK)
+    else:
         sentences.append(
-            f"{hidden} runs what is inside of it as another task: its routes' steps are NOT "
-            "timed. Add LoopMonitor inside of it (with add_middleware: earlier), or write that "
-            "middleware as plain ASGI."
+            "Why a step was long isn't told: blocked time, CPU and the wait for a core aren't "
+            f"measured, because {why_holds_only}."
+        )
+    if has_foreign_factory:
+        sentences.append(
+            "Another task factory was set on the loop after the monitor's: unless it hands on to "
+            "the one before, the tasks that requests start are NOT measured. Set it before the "
+            "first request."
         )
     if had_several_loops:
         sentences.append(
@@ -36,16 +56,3 @@ def not_covered(app: Any, *, had_several_loops: bool) -> list[str]:
             "is stalled, so there is no lag, and counts of the same moment may be lost."
         )
     return sentences
-
-
-def _layers_with_child_tasks(app: Any) -> Iterator[str]:
-    """Name the layers below `app` that are built on Starlette's BaseHTTPMiddleware."""
-    layer, depth = app, 0
-    while layer is not None and depth < 64:  # more layers than anyone has
-        # A layer that is there, and an application that builds its own layers at its first call.
-        waiting = [getattr(entry, "cls", None) for entry in getattr(layer, "user_middleware", ())]
-        for kind in (type(layer), *waiting):
-            names = {base.__name__ for base in getattr(kind, "__mro__", ())}
-            if "BaseHTTPMiddleware" in names:
-                yield getattr(kind, "__name__", "BaseHTTPMiddleware")
-        layer, depth = getattr(layer, "app", None), depth + 1

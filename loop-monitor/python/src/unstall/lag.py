@@ -39,6 +39,11 @@ class LagProbe:
             next_ns = (now_ns // LAG_PROBE_PERIOD_NS + 1) * LAG_PROBE_PERIOD_NS
             self._wait_for(next_ns, now_ns)
 
+    def look_once(self) -> None:
+        """Look at the next deadline, and at no further one unless there are requests."""
+        self.request_began()
+        self.request_ended()
+
     def request_ended(self) -> None:
         self._in_flight -= 1
 

@@ -1,35 +1,36 @@
 """The middleware: watches the requests of one process, and answers with what it knows."""
 
 import asyncio
+import contextlib
 import json
+from contextvars import Token
 from time import monotonic_ns
 from typing import Any
 
 from unstall import prometheus, snapshot
 from unstall.access import REFUSAL_PREFIX, refusal
-from unstall.asgi import ASGIApp, Receive, Scope, Send
+from unstall.account import Account
+from unstall.asgi import ASGIApp, Message, Receive, Scope, Send
 from unstall.blindness import not_covered
-from unstall.endpoints import Endpoint, Endpoints
-from unstall.lag import LagProbe
-from unstall.process import ProcessStart
-from unstall.route import route_template
+from unstall.child_tasks import current_account
+from unstall.endpoints import Endpoints
+from unstall.proof import proof_memory
+from unstall.process import ProcessStart, WatchedLoop
+from unstall.quart_routes import watch_quart
+from unstall.readings import has_interpreter_lock, why_not_split
 from unstall.snapshot import METRICS_PATH, SNAPSHOT_PATH, HistogramCounts, Snapshot
-from unstall.steps import timed
+from unstall.steps import Steps
 from unstall.threads import count_threads
-from unstall.warning import warn_of_hold
 
 _MARK = "unstall.monitored"
 """In a request's scope: an outer monitor counts it already."""
 
-_UNROUTED_STEPS_MAX = 1_024
-"""A request that hasn't found a route after so many steps is counted as unmatched."""
-
 
 class LoopMonitor:
-    """ASGI middleware that times how long each request holds the event loop.
+    """ASGI middleware that measures how long each request holds the event loop, and why.
 
-    It sees what lies inside of it, but for what runs in tasks of its own, as everything inside a
-    `BaseHTTPMiddleware` does: put it outermost, but inside of those.
+    It sees what lies inside of it, so put it outermost. Tasks that a request starts count for it,
+    and so do the steps of a WebSocket connection.
 
     `snapshot_path` and `metrics_path` are where it answers, to a peer on the loopback interface
     that came without a proxy, and to who sends `token` as `Authorization: Bearer`. One step above
@@ -55,32 +56,58 @@ class LoopMonitor:
         self._token = token
         self._warn_over_ns = None if warn_over_ms is None else round(warn_over_ms * 1e6)
         self._endpoints_max = endpoints_max
+        why_not_split()  # asks the kernel, once per process and not within a request
+        proof_memory()  # where a tracer looks before the first request
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._endpoints = Endpoints(self._endpoints_max)
         self._start = ProcessStart()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._probe: LagProbe | None = None
+        self._watched: WatchedLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request through the application."""
-        if scope["type"] != "http" or _MARK in scope:
+        """Serve a request or a WebSocket connection through the application."""
+        kind = scope["type"]
+        if kind not in ("http", "websocket") or _MARK in scope:
             await self.app(scope, receive, send)
             return
-        probe = self._meet_loop()
+        watched = self._meet_loop()
+        if kind == "websocket":
+            # It may be open for hours without a message, so the lag is looked at after its steps.
+            account = Account(scope, self._endpoints, self._warn_over_ns, watched.probe.look_once)
+            await self._measure(watched, account, scope, receive, send)
+            return
         own = self._own_path(scope)
         if own is not None:
             await self._answer(own, scope, send)
             return
-        scope[_MARK] = True
-        request = _Request(scope, self._endpoints, self._warn_over_ns)
-        probe.request_began()
+        account = Account(scope, self._endpoints, self._warn_over_ns)
+        meter = watched.meter
+
+        async def send_and_note(message: Message) -> None:
+            await send(message)
+            account.note_sent(message, meter)
+
+        watched.probe.request_began()
         try:
-            await timed(_call(self.app, scope, receive, send), request.count_step)
+            await self._measure(watched, account, scope, receive, send_and_note)
         finally:
-            probe.request_ended()
-            request.end()
+            watched.probe.request_ended()
+
+    async def _measure(
+        self, watched: WatchedLoop, account: Account, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        scope[_MARK] = True
+        running = watched.meter.running
+        if running is not None and running.serves_an_ended_response():
+            # A server that goes on to the next request of a connection in the last one's context.
+            running.hand_over()
+        before = current_account.set(account)
+        try:
+            await Steps(_call(self.app, scope, receive, send), watched.meter, account)
+        finally:
+            account.end()
+            _reset(before)
 
     def snapshot(self) -> Snapshot:
         """Give everything the monitor knows now. Counters only grow; take differences."""
@@ -88,30 +115,40 @@ class LoopMonitor:
             self._begin_anew()
         start = self._start
         loops = start.loops()
+        why_holds_only = why_not_split()
         lag = None if start.had_several_loops else HistogramCounts(log2_us=start.lag.trimmed())
         return Snapshot(
             schema=snapshot.schema(),
             start_id=start.start_id,
             mono_ns=monotonic_ns(),
             runtime=start.runtime,
-            mode="holds",
+            mode="full-split" if why_holds_only is None else "holds",
             loops=loops,
             endpoints={
-                f"{endpoint.method} {endpoint.route}": snapshot.counters(endpoint)
+                f"{endpoint.method} {endpoint.route}": snapshot.counters(
+                    endpoint, is_split=why_holds_only is None
+                )
                 for endpoint in self._endpoints.used()
             },
             loop_lag=lag,
             threads=count_threads(loops),
-            not_covered=not_covered(self.app, had_several_loops=start.had_several_loops),
+            not_covered=not_covered(
+                why_holds_only=why_holds_only,
+                has_interpreter_lock=has_interpreter_lock(),
+                has_foreign_factory=start.has_foreign_factory(),
+                had_several_loops=start.had_several_loops,
+            ),
         )
 
-    def _meet_loop(self) -> LagProbe:
+    def _meet_loop(self) -> WatchedLoop:
         loop = asyncio.get_running_loop()
-        if self._probe is None or loop is not self._loop:
+        watched = self._watched
+        if watched is None or not watched.is_this(loop):
             if not self._start.is_this_process():
                 self._begin_anew()  # forked after the application was loaded
-            self._loop, self._probe = loop, self._start.probe_of(loop)
-        return self._probe
+            watched = self._watched = self._start.watch(loop)
+            watch_quart()
+        return watched
 
     def _own_path(self, scope: Scope) -> str | None:
         path: str = scope["path"]
@@ -143,49 +180,10 @@ class LoopMonitor:
         await send({"type": "http.response.body", "body": shown})
 
 
-class _Request:
-    """The steps of one request, kept until its route is known."""
-
-    __slots__ = (
-        "_endpoint",
-        "_endpoints",
-        "_hold_ns_sum",
-        "_scope",
-        "_unrouted_ns",
-        "_warn_over_ns",
-    )
-
-    def __init__(self, scope: Scope, endpoints: Endpoints, warn_over_ns: int | None) -> None:
-        self._scope = scope
-        self._endpoints = endpoints
-        self._warn_over_ns = warn_over_ns
-        self._endpoint: Endpoint | None = None
-        self._hold_ns_sum = 0
-        self._unrouted_ns: list[int] = []
-
-    def count_step(self, hold_ns: int) -> None:
-        endpoint = self._endpoint
-        if endpoint is None:
-            self._unrouted_ns.append(hold_ns)
-            route = route_template(self._scope, ended=False)
-            if route is not None or len(self._unrouted_ns) >= _UNROUTED_STEPS_MAX:
-                self._settle(route)
-            return
-        self._hold_ns_sum += hold_ns
-        endpoint.count_step(hold_ns, self._hold_ns_sum)
-        if self._warn_over_ns is not None and hold_ns > self._warn_over_ns:
-            warn_of_hold(endpoint, hold_ns, monotonic_ns())
-
-    def end(self) -> None:
-        if self._endpoint is None:
-            self._settle(route_template(self._scope, ended=True))
-
-    def _settle(self, route: str | None) -> None:
-        self._endpoint = self._endpoints.find(self._scope["method"], route)
-        self._endpoint.requests += 1
-        steps, self._unrouted_ns = self._unrouted_ns, []
-        for hold_ns in steps:
-            self.count_step(hold_ns)
+def _reset(token: Token[Account | None]) -> None:
+    # A task that was dropped is closed from elsewhere, and its context is gone with it.
+    with contextlib.suppress(ValueError):
+        current_account.reset(token)
 
 
 async def _call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,12 +1,13 @@
 """The wire form of the monitor: one JSON document, the same from Python and Rust.
 
 `loop-monitor/schema/snapshot.schema.json` describes it, and a test holds this file against it.
-Blocked time, CPU and the runtime's own counters are left out here: what can't be measured isn't 0.
+What isn't measured is left out and not 0: here the runtime's own counters, blocked time outside of
+requests, and in the mode `holds` all that the kernel would have to tell.
 """
 
 from typing import Literal, TypedDict
 
-from unstall.endpoints import Endpoint
+from unstall.endpoints import Blocked, Endpoint
 from unstall.threads import Threads
 
 SNAPSHOT_PATH = "/__unstall/snapshot"
@@ -14,7 +15,7 @@ METRICS_PATH = "/__unstall/metrics"
 
 SCHEMA_NAME = "unstall.snapshot"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 1
+SCHEMA_MINOR = 2
 
 
 class Schema(TypedDict):
@@ -39,8 +40,33 @@ class HoldsOver(TypedDict):
     ms_100: int
 
 
-class EndpointCounters(TypedDict):
-    """Counters of one endpoint; a poll is one step of a request's coroutine."""
+class PartCounters(TypedDict):
+    """Counters of one part of a request."""
+
+    polls: int
+    hold_ns_sum: int
+
+
+class SplitPartCounters(PartCounters, total=False):
+    """With what the mode `holds` leaves out."""
+
+    blocked_ns: int
+
+
+class BlockedCounters(TypedDict):
+    """Blocked time by class, and beside it the waits for the interpreter lock."""
+
+    slept_ns: int
+    fault_ns: int
+    gil_ns: int
+    shared_ns: int
+    events: int
+    events_over_200us: int
+    ns_max: int
+
+
+class HoldCounters(TypedDict):
+    """Counters of one endpoint that every mode has; a poll is one step of a coroutine."""
 
     requests: int
     polls: int
@@ -49,6 +75,15 @@ class EndpointCounters(TypedDict):
     request_hold_ns_max: int
     holds_over: HoldsOver
     hold: HistogramCounts
+    parts: dict[str, SplitPartCounters]
+
+
+class EndpointCounters(HoldCounters, total=False):
+    """With what the mode `holds` leaves out."""
+
+    cpu_ns: int
+    runqueue_ns: int
+    blocked: BlockedCounters
 
 
 class Snapshot(TypedDict):
@@ -58,7 +93,7 @@ class Snapshot(TypedDict):
     start_id: str
     mono_ns: int
     runtime: str
-    mode: Literal["holds"]
+    mode: Literal["full-split", "holds"]
     loops: int
     endpoints: dict[str, EndpointCounters]
     loop_lag: HistogramCounts | None
@@ -71,9 +106,9 @@ def schema() -> Schema:
     return Schema(name=SCHEMA_NAME, major=SCHEMA_MAJOR, minor=SCHEMA_MINOR)
 
 
-def counters(endpoint: Endpoint) -> EndpointCounters:
-    """Give the counters of one endpoint in wire form."""
-    return EndpointCounters(
+def counters(endpoint: Endpoint, *, is_split: bool) -> EndpointCounters:
+    """Give the counters of one endpoint in wire form, `is_split` those of the kernel too."""
+    counts = EndpointCounters(
         requests=endpoint.requests,
         polls=endpoint.hold.count(),
         hold_ns_sum=endpoint.hold_ns_sum,
@@ -85,4 +120,27 @@ def counters(endpoint: Endpoint) -> EndpointCounters:
             ms_100=endpoint.over_100_ms,
         ),
         hold=HistogramCounts(log2_us=endpoint.hold.trimmed()),
+        parts={
+            name: SplitPartCounters(polls=part.polls, hold_ns_sum=part.hold_ns_sum)
+            for name, part in endpoint.parts.items()
+        },
+    )
+    if is_split:
+        for name, part in endpoint.parts.items():
+            counts["parts"][name]["blocked_ns"] = part.blocked_ns
+        counts["cpu_ns"] = endpoint.cpu_ns
+        counts["runqueue_ns"] = endpoint.runqueue_ns
+        counts["blocked"] = _blocked(endpoint.blocked)
+    return counts
+
+
+def _blocked(blocked: Blocked) -> BlockedCounters:
+    return BlockedCounters(
+        slept_ns=blocked.slept_ns,
+        fault_ns=blocked.fault_ns,
+        gil_ns=blocked.gil_ns,
+        shared_ns=0,
+        events=blocked.events,
+        events_over_200us=blocked.events_over_200us,
+        ns_max=blocked.ns_max,
     )

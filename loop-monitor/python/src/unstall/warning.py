@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unstall.conservation import Stretch
     from unstall.endpoints import Endpoint
 
 _QUIET_NS = 1_000_000_000
@@ -32,24 +33,38 @@ class WarningState:
         return suppressed
 
 
-def warn_of_hold(endpoint: Endpoint, hold_ns: int, now_ns: int) -> None:
+def warn_of_hold(endpoint: Endpoint, stretch: Stretch, now_ns: int) -> None:
     """Warn of one step that was too long, unless its endpoint has just done so."""
     suppressed = endpoint.warnings.admit(now_ns)
     if suppressed is None:
         return
-    hold_ms = round(hold_ns / 1e6, 3)
+    hold_ms = round(stretch.wall_ns / 1e6, 3)
+    blocked_ms = round((stretch.slept_ns + stretch.fault_ns) / 1e6, 3)
     more = f" (and {suppressed} more since the last warning)" if suppressed else ""
     _logger.warning(
-        "one step of %s %s held the event loop for %s ms%s: move blocking calls to a thread "
+        "one step of %s %s held the event loop for %s ms%s%s: move blocking calls to a thread "
         "(asyncio.to_thread) or an async client, and long computations off the loop",
         endpoint.method,
         endpoint.route,
         hold_ms,
+        _spent_for(stretch),
         more,
         extra={
             "method": endpoint.method,
             "endpoint": endpoint.route,
             "hold_ms": hold_ms,
+            "blocked_ms": blocked_ms,
             "suppressed": suppressed,
         },
     )
+
+
+def _spent_for(stretch: Stretch) -> str:
+    shares = (
+        ("blocked", stretch.slept_ns + stretch.fault_ns),
+        ("computing", stretch.cpu_ns),
+        ("waiting for a core", stretch.runqueue_ns),
+        ("waiting for the interpreter lock", stretch.gil_ns),
+    )
+    known = [f"{ns / 1e6:.1f} ms {what}" for what, ns in shares if ns >= 50_000]
+    return f" ({', '.join(known)})" if known else ""

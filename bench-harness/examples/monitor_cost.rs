@@ -1,0 +1,235 @@
+//! What the loop monitor takes of a real service: `monitor_cost POLL_NS PARK_NS [PAIRS]`.
+//!
+//! First the share of the reference service's CPU per `/health` request that is the monitor's,
+//! computed from what a poll and a park cost it (`cargo bench -p unstall-loop-monitor`) and how
+//! many there were. Then what a watch from outside takes of the service's throughput: the same
+//! process under the same load, with and without `unstall watch` attached, in pairs that
+//! alternate in order. Prints Markdown. Needs `unstall` and `unstall-reference` beside the folder
+//! of this program.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use unstall_bench_harness::engine::{
+    Amount, BlockMeasurement, BlockSpec, Progress, Stop, Warmup, run_block,
+};
+use unstall_bench_harness::monitor_client::{MonitorClient, Sight};
+use unstall_bench_harness::process_group::{ServiceCommand, ServiceProcess};
+use unstall_bench_harness::process_sample::GroupSample;
+use unstall_loop_monitor::wire::Snapshot;
+use unstall_scenarios::{Inputs, Plan};
+use unstall_testbed::{Guard, Options, Testbed};
+
+const SCENARIO: &str = r#"
+name = "health"
+describe = "The cheapest route"
+[[request]]
+name = "GET /health"
+method = "GET"
+path = "/health"
+"#;
+const USERS: u32 = 20;
+/// Requests whose polls and parks are counted.
+const REQUESTS: u64 = 60_000;
+/// One stretch with or without a watch.
+const STRETCH: Duration = Duration::from_secs(3);
+/// For a watch to find the loops before its stretch begins.
+const ATTACHED_WITHIN: Duration = Duration::from_millis(1_500);
+const PAIRS: usize = 12;
+
+type Failure = Box<dyn Error>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (poll_ns, park_ns, pairs): (f64, f64, usize) = match arguments.as_slice() {
+        [poll, park] => (poll.parse()?, park.parse()?, PAIRS),
+        [poll, park, pairs] => (poll.parse()?, park.parse()?, pairs.parse()?),
+        _ => return Err("usage: monitor_cost POLL_NS PARK_NS [PAIRS]".into()),
+    };
+    let testbed = Testbed::start(&Options::from_env())?;
+    let mut command = ServiceCommand::new(format!(
+        "'{}' --steps 0,1,2a,2b,2c,2d,3,4 --port {{port}}",
+        beside("unstall-reference")?.display()
+    ));
+    command.environment = vec![
+        ("DATABASE_URL".into(), testbed.database_url("postgres")),
+        ("REDIS_URL".into(), testbed.redis_url()),
+    ];
+    let guard = Arc::new(Guard::new()?);
+    let service = ServiceProcess::start(&command, &guard)?;
+    let plan = Arc::new(Plan::parse(
+        SCENARIO,
+        Path::new("health"),
+        &Inputs::default(),
+    )?);
+    load(&plan, &service, Amount::PerEndpoint(REQUESTS / 4))?; // warm
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", share(&plan, &service, poll_ns, park_ns)?)?;
+    writeln!(out, "{}", watched(&plan, &service, pairs)?)?;
+    service.stop()?;
+    Ok(())
+}
+
+/// The monitor's part of the CPU per request.
+fn share(
+    plan: &Arc<Plan>,
+    service: &ServiceProcess,
+    poll_ns: f64,
+    park_ns: f64,
+) -> Result<String, Failure> {
+    let group = service.process_id().cast_signed();
+    let (before, cpu_before) = (snapshot(service)?, GroupSample::take(group)?.cpu);
+    let measured = load(plan, service, Amount::PerEndpoint(REQUESTS))?;
+    let (after, cpu_after) = (snapshot(service)?, GroupSample::take(group)?.cpu);
+    let polls = |snapshot: &Snapshot| {
+        let endpoint = snapshot.endpoints.get("GET /health");
+        endpoint.map_or(0, |endpoint| endpoint.polls)
+    };
+    let requests = measured.completed as f64;
+    let polls = (polls(&after) - polls(&before)) as f64 / requests;
+    let parks = after.runtime_metrics.parks - before.runtime_metrics.parks;
+    let parks = parks as f64 / requests;
+    let cpu_us = (cpu_after - cpu_before).as_secs_f64() * 1e6 / requests;
+    let monitor_us = (polls * poll_ns + parks * park_ns) / 1e3;
+    Ok(format!(
+        "| per `/health` request, {USERS} users | |\n|---|---|\n\
+         | CPU of the service | {cpu_us:.2} µs |\n\
+         | monitored polls × {poll_ns:.0} ns | {polls:.2} |\n\
+         | parks × {park_ns:.0} ns | {parks:.3} |\n\
+         | of the CPU, the monitor's | {:.2} % |\n",
+        100.0 * monitor_us / cpu_us
+    ))
+}
+
+/// Throughput with a watch over throughput without, pair by pair.
+fn watched(plan: &Arc<Plan>, service: &ServiceProcess, pairs: usize) -> Result<String, Failure> {
+    let mut ratios = Vec::new();
+    for pair in 0..pairs {
+        let mut rates = [0.0; 2];
+        for turn in 0..2 {
+            let is_watched = (pair + turn) % 2 == 0;
+            let watch = is_watched
+                .then(|| start_watch(service.process_id()))
+                .transpose()?;
+            // Also without, so that both begin alike.
+            thread::sleep(ATTACHED_WITHIN);
+            let measured = load(plan, service, Amount::For(STRETCH))?;
+            if let Some(mut watch) = watch {
+                if let Some(status) = watch.try_wait()? {
+                    return Err(format!("the watch ended before its stretch: {status}").into());
+                }
+                watch.kill()?;
+                watch.wait()?;
+            }
+            let rate = measured.completed as f64 / measured.wall.as_secs_f64();
+            rates[usize::from(is_watched)] = rate;
+        }
+        ratios.push(rates[1] / rates[0]);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let (low, high, confidence) = interval(&ratios);
+    Ok(format!(
+        "| throughput with `unstall watch` attached ÷ without, {pairs} pairs | |\n|---|---|\n\
+         | median | {:.4} |\n| {:.1} % interval of the median | {low:.4} – {high:.4} |\n\
+         | lowest and highest pair | {:.4}, {:.4} |\n",
+        median(&ratios),
+        100.0 * confidence,
+        ratios[0],
+        ratios[ratios.len() - 1]
+    ))
+}
+
+fn start_watch(pid: u32) -> Result<Child, Failure> {
+    let watch = Command::new(beside("unstall")?)
+        .args([
+            "watch",
+            "--pid",
+            &pid.to_string(),
+            "--duration",
+            "60s",
+            "--json",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(watch)
+}
+
+fn load(
+    plan: &Arc<Plan>,
+    service: &ServiceProcess,
+    amount: Amount,
+) -> Result<BlockMeasurement, Failure> {
+    let spec = BlockSpec {
+        level: USERS,
+        amount,
+        warmup: Warmup {
+            rounds_per_user: 1,
+            lasting_at_least: Duration::ZERO,
+        },
+        threads: Some(1),
+        ..BlockSpec::default()
+    };
+    let progress = Arc::new(Progress::new());
+    Ok(run_block(
+        plan,
+        service.target(),
+        &spec,
+        &Stop::new(),
+        &progress,
+    )?)
+}
+
+fn snapshot(service: &ServiceProcess) -> Result<Snapshot, Failure> {
+    match MonitorClient::new(service.target())?.read()? {
+        Sight::Seen(snapshot) => Ok(snapshot),
+        other => Err(format!("the reference service shows no monitor: {other:?}").into()),
+    }
+}
+
+/// A program in this one's folder or the one above, as cargo lays them.
+fn beside(name: &str) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe()?;
+    let found = own
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(name));
+    let mut found = found.filter(|path| path.is_file());
+    let missing = || format!("{name} is missing beside {}; build it too", own.display());
+    Ok(found.next().ok_or_else(missing)?)
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    }
+}
+
+/// Order statistics that hold the median with at least 95 %, by the binomial distribution; the
+/// extremes where there are too few for that.
+fn interval(sorted: &[f64]) -> (f64, f64, f64) {
+    let count = sorted.len();
+    let mut choose = 1.0;
+    let mut tail = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+    let all = tail;
+    let mut best = (sorted[0], sorted[count - 1], 1.0 - 2.0 * tail);
+    for cut in 1..count / 2 {
+        choose *= (count - cut + 1) as f64 / cut as f64;
+        tail += choose * all;
+        if 2.0 * tail > 0.05 {
+            break;
+        }
+        best = (sorted[cut], sorted[count - 1 - cut], 1.0 - 2.0 * tail);
+    }
+    best
+}

@@ -1,0 +1,134 @@
+//! Who catches the calls of a service under proof.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use unstall_bench_harness::certificate_client::CertificateClient;
+use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::monitor_client::{Sight, TOKEN_VARIABLE};
+use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE};
+use unstall_loop_monitor::outside::tracer::{self, TraceOptions, Tracer};
+
+use crate::served::Served;
+
+/// A traced loop turns many times in this time.
+const TURN_MAX: Duration = Duration::from_millis(200);
+
+/// Catches what a service calls between two moments.
+pub(crate) trait Prover {
+    /// What was caught so far. From now on nothing escapes until [`Prover::end`].
+    ///
+    /// # Errors
+    /// If nothing can be caught; the message says what to do.
+    fn begin(&mut self) -> anyhow::Result<Certificate>;
+
+    /// Everything that was caught, by the same process.
+    ///
+    /// # Errors
+    /// If it can't be had any more.
+    fn end(&mut self) -> anyhow::Result<Certificate>;
+}
+
+/// Who can catch the calls of this service: a Python that was started here is traced, everybody
+/// else has to catch by himself.
+pub(crate) fn choose(served: &Served) -> anyhow::Result<Box<dyn Prover>> {
+    let loops = tracer::python_loops(&served.process_ids()?);
+    match loops[..] {
+        [] => Ok(Box::new(Inside::new(served.target())?)),
+        [pid] => Ok(Box::new(Outside { pid, tracer: None })),
+        _ => bail!(
+            "{} Python processes of the service run event loops, and only one can be traced at a \
+             time: run the service with one worker and without a reloader",
+            loops.len()
+        ),
+    }
+}
+
+/// A tracer of a Python service, whose interpreter can't catch its own calls.
+#[derive(Debug)]
+struct Outside {
+    pid: u32,
+    tracer: Option<Tracer>,
+}
+
+impl Prover for Outside {
+    fn begin(&mut self) -> anyhow::Result<Certificate> {
+        let tracer = Tracer::attach(self.pid, TraceOptions::default(), Box::new(|_| {}))?;
+        let certificate = tracer.certificate();
+        self.tracer = Some(tracer);
+        Ok(certificate)
+    }
+
+    fn end(&mut self) -> anyhow::Result<Certificate> {
+        let tracer = self.tracer.take();
+        let tracer = tracer.context("nothing was traced; this is a fault of unstall")?;
+        // The loop goes to rest after its last answer, and only then is a request's route settled.
+        if let Some(end) = tracer.wait_for_end(TURN_MAX) {
+            bail!("the trace ended before the requests did: {end}");
+        }
+        Ok(tracer.finish())
+    }
+}
+
+/// The service's own monitor, which catches inside of the service and answers with a certificate.
+#[derive(Debug)]
+struct Inside {
+    client: CertificateClient,
+}
+
+impl Inside {
+    fn new(target: &Target) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: CertificateClient::new(target)?,
+        })
+    }
+
+    /// One certificate, seen `looks` times: each look is a connection of its own, so that
+    /// several processes behind one port show themselves.
+    fn look(&self, looks: u32) -> anyhow::Result<Certificate> {
+        let mut certificate = self.read()?;
+        let mut start_ids = BTreeSet::from([certificate.start_id.clone()]);
+        for _ in 1..looks {
+            certificate = self.read()?;
+            start_ids.insert(certificate.start_id.clone());
+        }
+        if start_ids.len() > 1 {
+            bail!(
+                "several processes answer at {}, each with a certificate of its own: run the \
+                 service with one worker",
+                self.client.url()
+            );
+        }
+        Ok(certificate)
+    }
+
+    fn read(&self) -> anyhow::Result<Certificate> {
+        let url = self.client.url();
+        match self.client.read()? {
+            Sight::Seen(certificate) => Ok(certificate),
+            Sight::Refused(reason) => {
+                bail!("{url} is not answered: {reason} ({TOKEN_VARIABLE} is what unstall sends)")
+            }
+            Sight::Nothing => bail!(
+                "there is no certificate at {url}: build the service's monitor with \
+                 `Monitor::builder().prove_from_environment()` (feature `prove` of \
+                 unstall-loop-monitor), serve `monitor.router()`, and start the service with \
+                 {PROVE_VARIABLE}=1, which `--target` does for a command"
+            ),
+        }
+    }
+}
+
+impl Prover for Inside {
+    fn begin(&mut self) -> anyhow::Result<Certificate> {
+        const LOOKS: u32 = 3;
+        self.look(LOOKS)
+    }
+
+    fn end(&mut self) -> anyhow::Result<Certificate> {
+        const LOOKS: u32 = 2;
+        self.look(LOOKS)
+            .context("the service gave no certificate after the requests")
+    }
+}

@@ -1,0 +1,328 @@
+//! A proof from outside, by ptrace(2): every system call that an event loop's thread makes is
+//! seen, and those that can block are named with their line. For Python, whose interpreter shares
+//! its thread with the code that is to be proven, and for programs that can't be changed.
+//!
+//! The target runs on, slower. It is left as it was found on every way out, also when this
+//! process is killed: the kernel lets go of what a dead tracer held. Attaching interrupts each
+//! traced thread once, so that a wait for events returns early (`EINTR`) one time, which event
+//! loops expect.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use super::tracer_ledger::Ledger;
+pub use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
+use super::tracer_python::{PythonStacks, maps_python};
+use super::tracer_routes::RouteMemory;
+use super::tracer_session::Session;
+use super::tracer_threads::waiting_threads;
+use crate::cause::Cause;
+use crate::certificate::Certificate;
+use crate::process::{ProcessError, ProcessView};
+
+/// Which threads of the process are traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TracedThreads {
+    /// Those that run an event loop; all their calls count.
+    #[default]
+    Loops,
+    /// All of them and those that they start; calls inside a loop's step count. For tests, where
+    /// loops come and go. Python only.
+    All,
+}
+
+/// How to trace.
+#[derive(Debug, Clone, Default)]
+pub struct TraceOptions {
+    /// Which threads.
+    pub threads: TracedThreads,
+    /// Shared by traces of one process, the later ones start sooner.
+    pub memory: TraceMemory,
+    /// Names of peers, by their address.
+    pub names: Vec<(std::net::SocketAddr, String)>,
+}
+
+/// What a trace has learnt about its process' Python, for the next trace of the same process.
+#[derive(Debug, Clone, Default)]
+pub struct TraceMemory(pub(super) Arc<Mutex<Option<PythonStacks>>>);
+
+/// Why a process can't be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It can't be read.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The kernel refuses to let it be traced.
+    #[error(
+        "process {pid} may not be traced ({source}): {advice}; without that right nothing is proven"
+    )]
+    Refused {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        source: Errno,
+        /// What to do.
+        advice: String,
+    },
+    /// Nothing that looks like an event loop.
+    #[error(
+        "process {pid} has no event loop that could be seen within {} s: no thread waits for \
+         events (epoll) and none runs asyncio, uvloop or trio; is it the right process of the \
+         service?", waited.as_secs()
+    )]
+    NoLoop {
+        /// The process.
+        pid: u32,
+        /// For how long a loop was looked for.
+        waited: Duration,
+    },
+    /// Python whose stacks can't be read.
+    #[error("process {pid} is a Python, and {reason}; its calls would have no lines")]
+    Python {
+        /// The process.
+        pid: u32,
+        /// Why.
+        reason: String,
+    },
+    /// Only Python's threads say whether they are inside a loop's step.
+    #[error("process {pid} is no Python: trace its loops and not all of its threads")]
+    NotPython {
+        /// The process.
+        pid: u32,
+    },
+    /// The tracing thread could not start, or died.
+    #[error("the thread that traces can't go on: {0}")]
+    Thread(std::io::Error),
+}
+
+/// One thing that a trace tells while it runs; as JSON, one line each.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum TraceEvent {
+    /// All threads are traced from now on.
+    Ready {
+        /// `CLOCK_MONOTONIC`.
+        mono_ns: u64,
+        /// The process.
+        pid: u32,
+        /// The threads that are traced.
+        threads: Vec<u32>,
+        /// What this trace can't see.
+        not_covered: Vec<String>,
+    },
+    /// A call that can block was made inside a loop's step.
+    Finding {
+        /// `CLOCK_MONOTONIC`.
+        mono_ns: u64,
+        /// The thread.
+        thread: u32,
+        /// The call and its line.
+        cause: Cause,
+    },
+    /// A call that can block and may.
+    Exempt {
+        /// `CLOCK_MONOTONIC`.
+        mono_ns: u64,
+        /// The thread.
+        thread: u32,
+        /// Why it may.
+        reason: String,
+    },
+    /// Nothing is traced any more.
+    End {
+        /// `CLOCK_MONOTONIC`.
+        mono_ns: u64,
+        /// Why.
+        reason: TraceEnd,
+        /// All that was found.
+        certificate: Box<Certificate>,
+    },
+}
+
+impl fmt::Display for TraceEnd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Asked => "it was asked to end",
+            Self::Marked => "the process asked it to end",
+            Self::Exited => "the process has ended",
+            Self::OtherProgram => "the process runs another program now",
+        })
+    }
+}
+
+/// Why a trace ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceEnd {
+    /// It was asked to.
+    Asked,
+    /// The traced program said so itself ([`MARKER_OFFSET`]).
+    Marked,
+    /// The process has ended.
+    Exited,
+    /// The process runs another program now.
+    OtherProgram,
+}
+
+/// `lseek(-1, MARKER_OFFSET, SEEK_SET)` by a traced thread ends the trace right there: a call that
+/// fails, changes nothing, and comes in exact order among the others of its thread.
+pub const MARKER_OFFSET: u64 = 0x0055_4e53_5441_4c4c;
+
+/// The same with this offset begins it: with [`TracedThreads::All`] nothing counts before.
+pub const BEGIN_MARKER_OFFSET: u64 = MARKER_OFFSET - 1;
+
+/// What the tracing thread and its owner share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) ledger: Mutex<Ledger>,
+    pub(super) is_stopped: AtomicBool,
+    end: Mutex<Option<TraceEnd>>,
+    has_ended: Condvar,
+}
+
+impl Shared {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // A ledger is whole between two calls of its methods, whoever panicked elsewhere.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells one event; called on the tracing thread, while the target may stand still.
+pub type EventSink = Box<dyn FnMut(&TraceEvent) + Send>;
+
+/// A process that is traced. Dropping it ends the trace.
+#[derive(Debug)]
+pub struct Tracer {
+    view: ProcessView,
+    shared: Arc<Shared>,
+    identity: Identity,
+}
+
+/// What a certificate says about the process, read when it was attached to.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) start_id: String,
+    pub(super) commit: Option<String>,
+    pub(super) not_covered: Vec<String>,
+}
+
+impl Tracer {
+    /// Attaches to a process and returns when its threads are traced.
+    ///
+    /// # Errors
+    /// When it can't be traced: no right, no loop, no such process, another architecture.
+    pub fn attach(pid: u32, options: TraceOptions, sink: EventSink) -> Result<Self, TraceError> {
+        let view = ProcessView::of(pid)?;
+        let shared = Arc::new(Shared::default());
+        let (send, attached) = mpsc::channel();
+        let tracing = Arc::clone(&shared);
+        // The kernel ties tracees to the thread that attached: all of it happens on one.
+        thread::Builder::new()
+            .name("unstall-tracer".to_owned())
+            .spawn(move || trace(pid, &options, sink, &tracing, &send))
+            .map_err(TraceError::Thread)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "attaching is no work for an event loop"
+        )]
+        let answer = attached.recv();
+        // Without an answer the thread has died, which only a panic can do.
+        let died = || TraceError::Thread(std::io::Error::other("it died"));
+        let identity = answer.map_err(|_| died())??;
+        Ok(Self {
+            view,
+            shared,
+            identity,
+        })
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn certificate(&self) -> Certificate {
+        let mut ledger = self.shared.ledger();
+        if let Some(routes) = RouteMemory::find(&self.view) {
+            ledger.take_counts(routes.endpoints(), false);
+        }
+        ledger.certificate(&self.identity)
+    }
+
+    /// Why the trace has ended, if it has by then.
+    #[must_use]
+    pub fn wait_for_end(&self, timeout: Duration) -> Option<TraceEnd> {
+        let deadline = Instant::now() + timeout;
+        let mut end = self
+            .shared
+            .end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while end.is_none() {
+            let left = deadline.checked_duration_since(Instant::now())?;
+            let waited = self.shared.has_ended.wait_timeout(end, left);
+            end = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *end
+    }
+
+    /// Lets go of the process at its next system call or signal, and gives what was found.
+    #[must_use]
+    pub fn finish(self) -> Certificate {
+        self.certificate()
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.shared.is_stopped.store(true, Ordering::Release);
+    }
+}
+
+/// Those of these processes that are a Python in which a thread waits for events.
+#[must_use]
+pub fn python_loops(pids: &[u32]) -> Vec<u32> {
+    let runs_loop = |pid: &&u32| {
+        // Who has ended or can't be read runs no loop that could be traced.
+        let waiting = ProcessView::of(**pid).and_then(|view| waiting_threads(&view));
+        maps_python(**pid) && waiting.is_ok_and(|threads| !threads.is_empty())
+    };
+    pids.iter().filter(runs_loop).copied().collect()
+}
+
+/// The whole life of the tracing thread.
+fn trace(
+    pid: u32,
+    options: &TraceOptions,
+    sink: EventSink,
+    shared: &Arc<Shared>,
+    attached: &mpsc::Sender<Result<Identity, TraceError>>,
+) {
+    let mut session = match Session::attach(pid, options, sink, Arc::clone(shared)) {
+        Ok(session) => session,
+        Err(error) => {
+            // Whoever asked waits for it.
+            let _ = attached.send(Err(error));
+            return;
+        }
+    };
+    // The same.
+    let _ = attached.send(Ok(session.identity()));
+    let end = session.run();
+    *shared.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    shared.has_ended.notify_all();
+}
+
+/// `CLOCK_MONOTONIC`, which all events carry.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    // Linux has this clock always.
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
+    })
+}

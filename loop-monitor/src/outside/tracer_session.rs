@@ -1,0 +1,461 @@
+//! The tracing thread: one stop after the other, each answered so that the target goes on as if
+//! nobody looked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::unistd::{Pid, getpid};
+use syscalls::Sysno;
+
+use super::tracer::{
+    BEGIN_MARKER_OFFSET, EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError,
+    TraceEvent, TraceMemory, TraceOptions, TracedThreads, monotonic_ns,
+};
+use super::tracer_judge::{Entry, Judge, Seen};
+use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
+use super::tracer_python::PythonStacks;
+use super::tracer_routes::{RouteMemory, Settled};
+use super::tracer_threads::{self, refusal};
+use crate::cause::Cause;
+use crate::process::ProcessView;
+use crate::prove::stops::{self, Stop};
+
+/// How often new loops, new route memory and counts are looked for.
+const LOOK_AROUND: Duration = Duration::from_millis(200);
+
+/// What was seen of one request whose route isn't known yet.
+#[derive(Debug, Default)]
+struct Open {
+    calls: u64,
+    log_writes: u64,
+    findings: Vec<(u64, u32, Cause)>,
+    exemptions: Vec<&'static str>,
+}
+
+/// A process under trace.
+pub(super) struct Session {
+    view: ProcessView,
+    judge: Judge,
+    threads: BTreeSet<u32>,
+    which: TracedThreads,
+    /// The process, where it is a child of ours too.
+    child: Option<Pid>,
+    routes: Option<RouteMemory>,
+    open: BTreeMap<u64, Open>,
+    looked_around: Instant,
+    identity: Identity,
+    has_ended: bool,
+    /// The mark that begins a stretch has been seen, where one is waited for.
+    has_begun: bool,
+    memory: TraceMemory,
+    sink: EventSink,
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// Attaches to the process and comes back when each thread has stopped once.
+    pub(super) fn attach(
+        pid: u32,
+        options: &TraceOptions,
+        sink: EventSink,
+        shared: Arc<Shared>,
+    ) -> Result<Self, TraceError> {
+        let view = ProcessView::of(pid)?;
+        let remembered = options
+            .memory
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut python = match remembered {
+            Some(python) => Some(python),
+            None => PythonStacks::open(pid).map_err(|reason| TraceError::Python { pid, reason })?,
+        };
+        let which = options.threads;
+        if which == TracedThreads::All && python.is_none() {
+            return Err(TraceError::NotPython { pid });
+        }
+        let loops = match which {
+            TracedThreads::All => Vec::new(),
+            TracedThreads::Loops => tracer_threads::find_loops(&view, python.as_mut())?,
+        };
+        let descriptors = tracer_threads::descriptors(&view, options)?;
+        let identity = tracer_threads::identity(&view, python.as_ref(), which)?;
+        let loops_only = which == TracedThreads::Loops;
+        let child = tracer_threads::is_child(&view, getpid())?;
+        let mut session = Self {
+            judge: Judge::new(&view, descriptors, python, loops_only),
+            threads: BTreeSet::new(),
+            which,
+            child: child.then(|| process_id(pid)),
+            routes: RouteMemory::find(&view),
+            open: BTreeMap::new(),
+            looked_around: Instant::now(),
+            identity,
+            has_ended: false,
+            has_begun: which == TracedThreads::Loops,
+            memory: options.memory.clone(),
+            sink,
+            shared,
+            view,
+        };
+        session.seize_all(&loops)?;
+        session.take_counts(true);
+        session.tell_ready();
+        Ok(session)
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    /// Answers stops until the end.
+    pub(super) fn run(&mut self) -> TraceEnd {
+        loop {
+            match stops::wait(self.child) {
+                Ok((tid, stop)) => {
+                    if self.shared.is_stopped.load(Ordering::Acquire) {
+                        self.let_go(tid, stop);
+                        return self.end(TraceEnd::Asked);
+                    }
+                    if let Some(end) = self.answer(tid, stop) {
+                        return end;
+                    }
+                }
+                // Nobody is left: all were killed in one stroke.
+                Err(_) => return self.end(TraceEnd::Exited),
+            }
+        }
+    }
+
+    /// Attaches to threads until no new ones appear: those that traced ones start come by
+    /// themselves.
+    fn seize_all(&mut self, loops: &[u32]) -> Result<(), TraceError> {
+        loop {
+            let wanted = match self.which {
+                TracedThreads::All => self.view.task_ids()?,
+                TracedThreads::Loops => loops.to_vec(),
+            };
+            let new: Vec<u32> = wanted
+                .into_iter()
+                .filter(|tid| !self.threads.contains(tid))
+                .collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            for tid in new {
+                self.seize(tid)?;
+            }
+        }
+    }
+
+    /// Attaches to one thread and waits until it has stopped for it.
+    fn seize(&mut self, tid: u32) -> Result<(), TraceError> {
+        let mut options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC;
+        if self.which == TracedThreads::All {
+            options |= Options::PTRACE_O_TRACECLONE;
+        }
+        let thread = process_id(tid);
+        match ptrace::seize(thread, options).and_then(|()| ptrace::interrupt(thread)) {
+            Ok(()) => {}
+            // It has ended meanwhile.
+            Err(Errno::ESRCH) => return Ok(()),
+            // A thread that came by itself, as the child of a traced one.
+            Err(Errno::EPERM) if self.is_ours(tid) => {}
+            Err(source) => return Err(refusal(&self.view, source)),
+        }
+        self.threads.insert(tid);
+        while let Ok((stopped, stop)) = stops::wait(self.child) {
+            // An end is told again by the run that follows, which finds nobody left.
+            if self.answer(stopped, stop).is_some() || stopped == thread {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, tid: u32) -> bool {
+        self.threads.contains(&tid)
+    }
+
+    /// Answers one stop; the end of the trace, if this is it.
+    fn answer(&mut self, tid: Pid, stop: Stop) -> Option<TraceEnd> {
+        let number = tid.as_raw().unsigned_abs();
+        let answered = match stop {
+            Stop::Ended => {
+                self.threads.remove(&number);
+                return (number == self.view.pid()).then(|| self.end(TraceEnd::Exited));
+            }
+            Stop::Exec => {
+                self.let_go(tid, stop);
+                return Some(self.end(TraceEnd::OtherProgram));
+            }
+            Stop::Signal(signal) => stops::go_on(tid, signal),
+            Stop::Group => stops::stay_stopped(tid),
+            Stop::Other => self.welcome(tid),
+            Stop::Syscall => match self.answer_call(tid) {
+                Ok(true) => {
+                    // First, so that whoever reads the end isn't held by us meanwhile.
+                    self.let_go(tid, stop);
+                    return Some(self.end(TraceEnd::Marked));
+                }
+                Ok(false) => stops::go_on(tid, 0),
+                Err(errno) => Err(errno),
+            },
+        };
+        match answered {
+            // ESRCH: it was killed while it stood still; the wait tells its end.
+            Ok(()) | Err(_) => None,
+        }
+    }
+
+    /// A thread that stops for us the first time, or for an interrupt.
+    fn welcome(&mut self, tid: Pid) -> nix::Result<()> {
+        let number = tid.as_raw().unsigned_abs();
+        if self.threads.contains(&number) {
+            return stops::go_on(tid, 0);
+        }
+        // `clone` makes processes, too; they are nobody's loop here.
+        let is_thread = self.view.task_ids().is_ok_and(|ids| ids.contains(&number));
+        if !is_thread {
+            return stops::release(tid, 0);
+        }
+        self.threads.insert(number);
+        stops::go_on(tid, 0)
+    }
+
+    /// Looks at a call at its entry; `true` for the mark that ends the trace.
+    fn answer_call(&mut self, tid: Pid) -> nix::Result<bool> {
+        let Some(entry) = entry_of(tid)? else {
+            return Ok(false);
+        };
+        if usize::try_from(entry.number) == Ok(Sysno::lseek as usize) {
+            match entry.arguments[1] {
+                MARKER_OFFSET => return Ok(true),
+                BEGIN_MARKER_OFFSET => self.has_begun = true,
+                _ => {}
+            }
+        }
+        if !self.has_begun {
+            return Ok(false);
+        }
+        let request = self
+            .routes
+            .as_mut()
+            .and_then(|routes| routes.current(entry.tid));
+        let seen = self.judge.look(&entry);
+        if seen == Seen::OwnWait {
+            self.shared.ledger().count_turn();
+            self.settle(false);
+            self.look_around();
+        } else {
+            self.count(request, entry.tid, seen);
+        }
+        Ok(false)
+    }
+
+    fn count(&mut self, request: Option<u64>, tid: u32, seen: Seen) {
+        let open = match request {
+            Some(serial) => self.open.entry(serial).or_default(),
+            None => &mut Open::default(),
+        };
+        open.calls += 1;
+        match seen {
+            Seen::Harmless | Seen::OwnWait => {}
+            Seen::Log => open.log_writes += 1,
+            Seen::Exempt(reason) => {
+                open.exemptions.push(reason);
+                let event = TraceEvent::Exempt {
+                    mono_ns: monotonic_ns(),
+                    thread: tid,
+                    reason: reason.to_owned(),
+                };
+                (self.sink)(&event);
+            }
+            Seen::Finding(cause) => open.findings.push((monotonic_ns(), tid, cause)),
+        }
+        if request.is_none() {
+            let route = if self.routes.is_some() {
+                OUTSIDE_REQUESTS
+            } else {
+                WHOLE_LOOP
+            };
+            let open = std::mem::take(open);
+            self.write_down(route, open);
+        }
+    }
+
+    /// Gives what was seen of requests to their routes, as far as those are known by now.
+    fn settle(&mut self, is_end: bool) {
+        let Some(routes) = &self.routes else { return };
+        let settled: Vec<(u64, Settled)> = self
+            .open
+            .keys()
+            .map(|serial| (*serial, routes.endpoint_of(*serial)))
+            .collect();
+        for (serial, settled) in settled {
+            let route = match settled {
+                Settled::NotYet if !is_end => continue,
+                Settled::As(name) => name,
+                Settled::NotYet | Settled::Never => OUTSIDE_REQUESTS.to_owned(),
+            };
+            if let Some(open) = self.open.remove(&serial) {
+                self.write_down(&route, open);
+            }
+        }
+    }
+
+    fn write_down(&mut self, route: &str, open: Open) {
+        let mut ledger = self.shared.ledger();
+        ledger.add_calls(route, open.calls, open.log_writes);
+        for reason in open.exemptions {
+            ledger.add_exemption(route, reason);
+        }
+        for (mono_ns, thread, cause) in open.findings {
+            let cause = ledger.add_finding(route, cause);
+            let event = TraceEvent::Finding {
+                mono_ns,
+                thread,
+                cause,
+            };
+            (self.sink)(&event);
+        }
+    }
+
+    /// Now and then: new loops, the middleware's memory, its counts.
+    fn look_around(&mut self) {
+        if self.looked_around.elapsed() < LOOK_AROUND {
+            return;
+        }
+        self.looked_around = Instant::now();
+        if self.routes.is_none() {
+            self.routes = RouteMemory::find(&self.view);
+        }
+        self.take_counts(false);
+        if self.which == TracedThreads::Loops {
+            // A process that can't be read any more has ended, which the wait tells.
+            let loops = tracer_threads::waiting_threads(&self.view).unwrap_or_default();
+            for tid in loops {
+                if !self.threads.contains(&tid) {
+                    // Seized only: it stops by itself for the interrupt, and is welcomed then.
+                    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC;
+                    let thread = process_id(tid);
+                    let seized = ptrace::seize(thread, options);
+                    if seized.and_then(|()| ptrace::interrupt(thread)).is_ok() {
+                        self.threads.insert(tid);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_counts(&self, is_start: bool) {
+        if let Some(routes) = &self.routes {
+            let counts = routes.endpoints();
+            self.shared.ledger().take_counts(counts, is_start);
+        }
+    }
+
+    fn tell_ready(&mut self) {
+        let event = TraceEvent::Ready {
+            mono_ns: monotonic_ns(),
+            pid: self.view.pid(),
+            threads: self.threads.iter().copied().collect(),
+            not_covered: self.identity.not_covered.clone(),
+        };
+        (self.sink)(&event);
+    }
+
+    /// The last word.
+    fn end(&mut self, reason: TraceEnd) -> TraceEnd {
+        if self.has_ended {
+            return reason;
+        }
+        self.has_ended = true;
+        self.take_counts(false);
+        self.settle(true);
+        let mut identity = self.identity.clone();
+        if self.judge.unread_stacks > 0 {
+            identity.not_covered.push(format!(
+                "{} calls have no line: their Python stacks could not be read",
+                self.judge.unread_stacks
+            ));
+        }
+        let certificate = self.shared.ledger().certificate(&identity);
+        let event = TraceEvent::End {
+            mono_ns: monotonic_ns(),
+            reason,
+            certificate: Box::new(certificate),
+        };
+        *self.memory.0.lock().unwrap_or_else(PoisonError::into_inner) = self.judge.take_python();
+        (self.sink)(&event);
+        reason
+    }
+
+    /// Leaves every thread running and untraced. `tid` stands in `stop` now.
+    fn let_go(&mut self, tid: Pid, stop: Stop) {
+        let mut traced = std::mem::take(&mut self.threads);
+        traced.remove(&tid.as_raw().unsigned_abs());
+        for other in &traced {
+            // Already ended, or about to stop by itself: both are told by the wait.
+            let _ = ptrace::interrupt(process_id(*other));
+        }
+        while !traced.is_empty() {
+            // Nobody left to wait for: they have ended.
+            let Ok((other, stop)) = stops::wait(self.child) else {
+                break;
+            };
+            release(other, stop);
+            traced.remove(&other.as_raw().unsigned_abs());
+            if stop == Stop::Ended && Some(other) == self.child {
+                break;
+            }
+        }
+        release(tid, stop);
+    }
+}
+
+/// Detaches a thread that stands in `stop`; a signal on its way is delivered.
+fn release(tid: Pid, stop: Stop) {
+    let signal: c_int = match stop {
+        Stop::Signal(signal) => signal,
+        Stop::Ended => return,
+        Stop::Syscall | Stop::Group | Stop::Other | Stop::Exec => 0,
+    };
+    // ESRCH: killed while it stood still, which lets go of it as well.
+    let _ = stops::release(tid, signal);
+}
+
+/// The call that a thread enters; `None` when it leaves one.
+fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
+    if ptrace::syscall_info(tid)?.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
+        return Ok(None);
+    }
+    let registers = ptrace::getregs(tid)?;
+    Ok(Some(Entry {
+        tid: tid.as_raw().unsigned_abs(),
+        number: registers.orig_rax,
+        arguments: [
+            registers.rdi,
+            registers.rsi,
+            registers.rdx,
+            registers.r10,
+            registers.r8,
+            registers.r9,
+        ],
+        ip: registers.rip,
+        sp: registers.rsp,
+        bp: registers.rbp,
+        thread_pointer: registers.fs_base,
+    }))
+}
+
+/// Linux hands out no number above 2²².
+fn process_id(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
+}

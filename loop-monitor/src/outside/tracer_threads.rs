@@ -1,0 +1,157 @@
+//! Before a trace: which threads run loops, who may be traced, and what to say of it.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::tracer::{Identity, TraceError, TraceOptions, TracedThreads};
+use super::tracer_python::PythonStacks;
+use crate::process::descriptors::Descriptors;
+use crate::process::peers::Peers;
+use crate::process::{Activity, Call, CallKind, ProcessError, ProcessView};
+
+/// A loop that is kept by something is seen when it waits again.
+const LOOP_WAIT_MAX: Duration = Duration::from_secs(5);
+const LOOP_WAIT_STEP: Duration = Duration::from_millis(5);
+
+/// Threads that run an event loop, seen within five seconds.
+pub(super) fn find_loops(
+    view: &ProcessView,
+    mut python: Option<&mut PythonStacks>,
+) -> Result<Vec<u32>, TraceError> {
+    let started = Instant::now();
+    loop {
+        let mut loops = waiting_threads(view)?;
+        if let Some(python) = python.as_deref_mut() {
+            // Before 3.11 Python knows only its own ids of threads; a loop that is kept then is
+            // on the first thread, as servers have it.
+            let running = python.looping_threads().into_iter();
+            let own = |id: Option<u64>| id.and_then(|id| u32::try_from(id).ok());
+            loops.extend(running.map(|(_, id)| own(id).unwrap_or_else(|| view.pid())));
+        }
+        loops.sort_unstable();
+        loops.dedup();
+        if !loops.is_empty() {
+            return Ok(loops);
+        }
+        if started.elapsed() > LOOP_WAIT_MAX {
+            return Err(TraceError::NoLoop {
+                pid: view.pid(),
+                waited: LOOP_WAIT_MAX,
+            });
+        }
+        #[expect(clippy::disallowed_methods, reason = "a thread of the tracer's own")]
+        thread::sleep(LOOP_WAIT_STEP);
+    }
+}
+
+/// Threads that wait for events now.
+pub(super) fn waiting_threads(view: &ProcessView) -> Result<Vec<u32>, ProcessError> {
+    let mut waiting = Vec::new();
+    for tid in view.task_ids()? {
+        // A thread that has ended waits for nothing.
+        let Ok(activity) = view.task(tid).and_then(|task| task.activity()) else {
+            continue;
+        };
+        if let Activity::Call(syscall) = activity
+            && Call::of(syscall.number).is_some_and(|call| {
+                call.kind == CallKind::EventWait && call.name.starts_with("epoll")
+            })
+        {
+            waiting.push(tid);
+        }
+    }
+    Ok(waiting)
+}
+
+/// Names of descriptors and peers, those that were given first.
+pub(super) fn descriptors(
+    view: &ProcessView,
+    options: &TraceOptions,
+) -> Result<Descriptors, ProcessError> {
+    let mut peers = Peers::of(view)?;
+    for (address, name) in &options.names {
+        peers.give(*address, name.clone());
+    }
+    Ok(Descriptors::new(view, peers))
+}
+
+/// What the certificate says of the process.
+pub(super) fn identity(
+    view: &ProcessView,
+    python: Option<&PythonStacks>,
+    which: TracedThreads,
+) -> Result<Identity, ProcessError> {
+    let stat = view.read_text("stat")?;
+    // Field 22, counted after the name in parentheses, which may hold anything.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let start_ticks = after_name.split_ascii_whitespace().nth(19).unwrap_or("0");
+    let environment = view.read_text("environ")?;
+    let mut settings = environment.split('\0');
+    let commit = settings.find_map(|line| line.strip_prefix("UNSTALL_COMMIT="));
+    Ok(Identity {
+        start_id: format!("{}-{start_ticks}", view.pid()),
+        commit: commit.map(str::to_owned),
+        not_covered: not_covered(python, which),
+    })
+}
+
+fn not_covered(python: Option<&PythonStacks>, which: TracedThreads) -> Vec<String> {
+    let mut lines = vec![
+        "pages that have to come from disk (no system call tells them)".to_owned(),
+        "reads of clocks through the vDSO, which don't wait".to_owned(),
+        "SO_LINGER: a close of a socket counts as harmless".to_owned(),
+    ];
+    match python {
+        Some(python) => lines.push(format!(
+            "Python {}: a lock that was free when it was taken makes no system call",
+            python.version()
+        )),
+        None => lines.push("a lock that was free when it was taken makes no system call".into()),
+    }
+    if which == TracedThreads::Loops {
+        lines.push("threads that run no event loop".to_owned());
+    }
+    lines
+}
+
+/// Whether the process was started by this one, which then waits for its end elsewhere.
+pub(super) fn is_child(view: &ProcessView, of: Pid) -> Result<bool, ProcessError> {
+    let stat = view.read_text("stat")?;
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let parent = after_name.split_ascii_whitespace().nth(1);
+    Ok(parent.is_some_and(|parent| parent == of.to_string()))
+}
+
+/// Why the kernel refused, and what to do.
+pub(super) fn refusal(view: &ProcessView, source: Errno) -> TraceError {
+    let status = view.read_text("status").unwrap_or_default();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    let tracer = tracer.map(str::trim).filter(|tracer| *tracer != "0");
+    #[expect(clippy::disallowed_methods, reason = "a setting in memory")]
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let advice = match (tracer, scope.trim()) {
+        (Some(tracer), _) => format!(
+            "process {tracer} traces it already (a debugger, strace, or another proof); end that"
+        ),
+        (None, "1") => "kernel.yama.ptrace_scope is 1, so only a parent may trace: start the \
+                        service by `unstall prove --target`, let it allow it (in Python the \
+                        middleware does so when UNSTALL_PROVE=1), or run as root"
+            .to_owned(),
+        (None, "2") => "kernel.yama.ptrace_scope is 2: run with CAP_SYS_PTRACE".to_owned(),
+        (None, "3") => "kernel.yama.ptrace_scope is 3, which forbids it until a reboot".to_owned(),
+        _ => "run as the same user, or with CAP_SYS_PTRACE; a container's seccomp profile may \
+              forbid it (docker run --cap-add SYS_PTRACE)"
+            .to_owned(),
+    };
+    TraceError::Refused {
+        pid: view.pid(),
+        source,
+        advice,
+    }
+}

@@ -1,0 +1,195 @@
+//! Where the signal handler leaves what it saw: memory that is there before the first signal.
+//!
+//! A place that can block is captured once, with a copy of its stack, and counted from then on;
+//! so a hot path costs a walk and a look-up. The copies are read on an ordinary thread, when
+//! somebody wants a certificate.
+#![expect(
+    unsafe_code,
+    reason = "a signal handler fills memory that other threads read later"
+)]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use super::scope::Scope;
+use crate::cause::CauseClass;
+
+/// Places that are told apart in one process at one time. Beyond, calls are counted without.
+pub(super) const SLOTS_MAX: usize = 256;
+/// Words of stack that are copied: 32 KiB, many times what lies between a call and its handler.
+pub(super) const STACK_WORDS: usize = 4_096;
+/// Return addresses found by frame pointers.
+pub(super) const RETURNS_MAX: usize = 48;
+/// Longest path or address that is kept whole.
+pub(super) const SUBJECT_BYTES: usize = 256;
+
+/// What a call was about, in the bytes that the handler could get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SubjectKind {
+    Nothing,
+    /// A path from the program's memory.
+    Path,
+    /// What `/proc/self/fd/N` points at.
+    Link,
+    /// A socket address.
+    Address,
+}
+
+/// One captured call.
+pub(super) struct Captured {
+    pub(super) class: CauseClass,
+    pub(super) number: u64,
+    pub(super) arguments: [u64; 6],
+    pub(super) ip: u64,
+    pub(super) sp: u64,
+    pub(super) bp: u64,
+    pub(super) returns: [u64; RETURNS_MAX],
+    pub(super) returns_length: usize,
+    pub(super) subject: [u8; SUBJECT_BYTES],
+    pub(super) subject_length: usize,
+    pub(super) subject_kind: SubjectKind,
+    pub(super) stack: [u64; STACK_WORDS],
+    /// In words.
+    pub(super) stack_length: usize,
+}
+
+struct Slot {
+    /// What the place is told by; 0 is free.
+    key: AtomicU64,
+    /// The scope's number.
+    owner: AtomicU64,
+    count: AtomicU64,
+    /// The capture is complete: it won't be written until the slot is freed.
+    is_ready: AtomicBool,
+    captured: UnsafeCell<Captured>,
+}
+
+// SAFETY: `captured` is written only by the one handler that took the slot by exchanging its key
+// from 0, and read only after `is_ready` was set with release and seen with acquire. It is freed
+// only when its scope is dropped: neither handlers (which run inside a guard that borrows the
+// scope) nor readers (which borrow it, too) are left then.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            key: AtomicU64::new(0),
+            owner: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            is_ready: AtomicBool::new(false),
+            captured: UnsafeCell::new(Captured {
+                class: CauseClass::Io,
+                number: 0,
+                arguments: [0; 6],
+                ip: 0,
+                sp: 0,
+                bp: 0,
+                returns: [0; RETURNS_MAX],
+                returns_length: 0,
+                subject: [0; SUBJECT_BYTES],
+                subject_length: 0,
+                subject_kind: SubjectKind::Nothing,
+                stack: [0; STACK_WORDS],
+                stack_length: 0,
+            }),
+        }
+    }
+}
+
+/// Zeroes, so that untouched slots have no memory.
+static SLOTS: [Slot; SLOTS_MAX] = [const { Slot::new() }; SLOTS_MAX];
+/// Slots that were ever taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a call of the place `key`, which belongs to one scope; `capture` fills a slot the first
+/// time. Safe in a signal handler if `capture` is. `false` when there is no slot left.
+pub(super) fn count(scope: &Scope, key: u64, capture: impl FnOnce(&mut Captured)) -> bool {
+    let key = key.max(1);
+    let taken = TAKEN.load(Ordering::Acquire);
+    if let Some(slot) = SLOTS[..taken]
+        .iter()
+        .find(|slot| slot.key.load(Ordering::Relaxed) == key)
+    {
+        slot.count.fetch_add(1, Ordering::Relaxed);
+        return true;
+    }
+    for (place, slot) in SLOTS.iter().enumerate() {
+        let take = slot
+            .key
+            .compare_exchange(0, key, Ordering::Acquire, Ordering::Relaxed);
+        if take.is_ok() {
+            TAKEN.fetch_max(place + 1, Ordering::AcqRel);
+            slot.owner.store(scope.id, Ordering::Relaxed);
+            slot.count.store(1, Ordering::Relaxed);
+            // SAFETY: the exchange made this handler the slot's only writer, and nobody reads
+            // before it is ready; see the argument at `Sync`.
+            capture(unsafe { &mut *slot.captured.get() });
+            slot.is_ready.store(true, Ordering::Release);
+            return true;
+        }
+    }
+    false
+}
+
+/// Everything captured for a scope, with its count.
+pub(super) fn of_scope(scope: &Scope) -> Vec<(&Captured, u64)> {
+    let ready = SLOTS[..TAKEN.load(Ordering::Acquire)]
+        .iter()
+        .filter(|slot| slot.is_ready.load(Ordering::Acquire))
+        .filter(|slot| slot.owner.load(Ordering::Relaxed) == scope.id);
+    ready
+        .map(|slot| {
+            // SAFETY: it was ready, so nobody writes until it is freed, and only the drop of the
+            // scope, which the result borrows, frees it.
+            let captured = unsafe { &*slot.captured.get() };
+            (captured, slot.count.load(Ordering::Relaxed))
+        })
+        .collect()
+}
+
+/// Gives a scope's slots back; for its drop, when nobody borrows it any more.
+pub(super) fn free(scope: u64) {
+    for slot in &SLOTS[..TAKEN.load(Ordering::Acquire)] {
+        if slot.owner.load(Ordering::Relaxed) == scope {
+            slot.is_ready.store(false, Ordering::Relaxed);
+            slot.owner.store(0, Ordering::Relaxed);
+            slot.count.store(0, Ordering::Relaxed);
+            slot.key.store(0, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys as good as unique: other tests of this process have slots, too.
+    fn key(scope: &Scope, place: u64) -> u64 {
+        0xfeed_0000_0000_0000 | scope.id << 16 | place
+    }
+
+    #[test]
+    fn a_place_is_captured_once_and_counted_until_its_scope_is_gone() {
+        let scope = Scope::default();
+        for call in 0..3 {
+            let counted = count(&scope, key(&scope, 1), |captured| captured.number = call);
+            assert!(counted);
+        }
+        assert!(count(&scope, key(&scope, 2), |captured| captured.number = 9));
+        let mut seen: Vec<_> = of_scope(&scope)
+            .into_iter()
+            .map(|(captured, count)| (captured.number, count))
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [(0, 3), (9, 1)]);
+        let other = Scope::default();
+        assert!(of_scope(&other).is_empty());
+        let id = scope.id;
+        drop(scope);
+        assert!(
+            SLOTS
+                .iter()
+                .all(|slot| slot.owner.load(Ordering::Relaxed) != id)
+        );
+    }
+}

@@ -1,0 +1,348 @@
+//! A process under trace, through the public door: every call that can block is found with its
+//! line, nothing else is, and the process goes on as if nobody looked.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests wait for the processes that they start"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use unstall_loop_monitor::certificate::{Certificate, RouteVerdict};
+use unstall_loop_monitor::outside::tracer::{
+    TraceEnd, TraceError, TraceEvent, TraceOptions, TracedThreads, Tracer, WHOLE_LOOP,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `tests/traced/loop.py`, running.
+struct Target {
+    child: Child,
+    words: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Target {
+    fn start(arguments: &[&str]) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traced/loop.py");
+        let mut child = Command::new(python())
+            .arg(script)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Python starts");
+        let words = child.stdin.take().expect("a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Self {
+            child,
+            words,
+            answers,
+        };
+        assert_eq!(target.answer(), "ready");
+        target
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn trace(&self) -> Tracer {
+        Tracer::attach(self.pid(), TraceOptions::default(), Box::new(|_| {})).expect("traced")
+    }
+
+    /// Has it do something, and waits until that is done.
+    fn perform(&mut self, words: &str) -> String {
+        writeln!(self.words, "{words}").expect("it reads");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("it answers");
+        line.trim_end().to_owned()
+    }
+
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        let after_name = stat.rsplit(") ").next().expect("a state");
+        after_name.chars().next().expect("a state")
+    }
+
+    fn wait_for_state(&self, states: &[char]) {
+        let since = Instant::now();
+        while !states.contains(&self.state()) {
+            assert!(since.elapsed() < PATIENCE, "it is {}", self.state());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is_traced(&self) -> bool {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        !status.contains("TracerPid:\t0\n")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).expect("it runs");
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The environment that `./dev setup` makes beside the built tests, else the machine's.
+fn python() -> PathBuf {
+    let program = std::env::current_exe().expect("a path");
+    let mut places = program
+        .ancestors()
+        .map(|folder| folder.join("python/bin/python"));
+    places
+        .find(|python| python.exists())
+        .unwrap_or_else(|| PathBuf::from("python3"))
+}
+
+/// How often a function of the target made a call.
+fn count(certificate: &Certificate, function: &str, syscall: &str) -> u64 {
+    let findings = certificate
+        .routes
+        .values()
+        .flat_map(|route| &route.findings);
+    let of_it = findings.filter(|finding| {
+        let blamed = finding.cause.blamed().expect("a line");
+        blamed.function == function && finding.cause.syscall.as_deref() == Some(syscall)
+    });
+    of_it.map(|finding| finding.count).sum()
+}
+
+fn findings(certificate: &Certificate) -> Vec<String> {
+    let findings = certificate
+        .routes
+        .values()
+        .flat_map(|route| &route.findings);
+    findings.map(|finding| finding.cause.to_string()).collect()
+}
+
+#[test]
+fn every_call_that_can_block_is_found_however_quick_it_was() {
+    let mut target = Target::start(&[]);
+    let tracer = target.trace();
+    let canaries = [
+        ("sleeps", "clock_nanosleep", 800),
+        ("reads_a_cached_file", "openat", 400),
+        ("asks_a_quick_peer", "recvfrom", 400),
+        ("looks_up_a_name", "openat", 400),
+        ("syncs_a_file", "fsync", 400),
+        ("starts_a_process", "wait4", 400),
+        ("waits_for_a_lock", "futex", 400),
+        ("polls", "pselect6", 400),
+    ];
+    for (canary, _, _) in canaries {
+        assert_eq!(target.perform(&format!("{canary} 400")), canary);
+    }
+    let certificate = tracer.finish();
+    assert_eq!(certificate.verdict(WHOLE_LOOP), RouteVerdict::Blocking);
+    for (canary, syscall, times) in canaries {
+        let seen = count(&certificate, canary, syscall);
+        // Looking up a name opens what it reads once, besides.
+        let is_right = seen == times || canary == "looks_up_a_name" && seen >= times;
+        assert!(is_right, "{canary}: {seen} of {times} {syscall}");
+    }
+    let line = findings(&certificate)
+        .into_iter()
+        .find(|line| line.contains("fsync"));
+    let line = line.expect("fsync is a finding");
+    assert!(line.starts_with("I/O in fsync on /"), "{line}");
+    assert!(line.contains("from syncs_a_file at "), "{line}");
+}
+
+#[test]
+fn what_holds_nobody_is_no_finding() {
+    for arguments in [&[][..], &["uvloop"]] {
+        if arguments == ["uvloop"] && !has_uvloop() {
+            println!("skipped: no uvloop for {}", python().display());
+            continue;
+        }
+        let mut target = Target::start(arguments);
+        let tracer = target.trace();
+        target.perform("computes 400");
+        target.perform("awaits_a_sleep 400");
+        target.perform("uses_a_thread 400");
+        target.perform("logs 10");
+        // From here on the loop waits for the interpreter lock again and again.
+        target.perform("spinner");
+        target.perform("awaits_a_sleep 40");
+        target.perform("computes 40");
+        let certificate = tracer.finish();
+        assert_eq!(findings(&certificate), Vec::<String>::new());
+        let whole = &certificate.routes[WHOLE_LOOP];
+        assert!(whole.calls > 0 && whole.log_writes >= 10, "{whole:?}");
+        assert!(
+            !whole.exemptions.is_empty(),
+            "threads are started: {whole:?}"
+        );
+        assert_eq!(certificate.verdict(WHOLE_LOOP), RouteVerdict::Proven);
+    }
+}
+
+#[test]
+fn uvloop_s_steps_are_seen_too() {
+    if !has_uvloop() {
+        println!("skipped: no uvloop for {}", python().display());
+        return;
+    }
+    let mut target = Target::start(&["uvloop"]);
+    let tracer = target.trace();
+    target.perform("sleeps 40");
+    target.perform("reads_a_cached_file 40");
+    let certificate = tracer.finish();
+    assert_eq!(count(&certificate, "sleeps", "clock_nanosleep"), 80);
+    assert_eq!(count(&certificate, "reads_a_cached_file", "openat"), 40);
+}
+
+fn has_uvloop() -> bool {
+    let status = Command::new(python())
+        .args(["-c", "import uvloop"])
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn signals_reach_the_process_unchanged() {
+    let mut target = Target::start(&[]);
+    let tracer = target.trace();
+    target.signal(Signal::SIGUSR1);
+    // Real-time signals have no name in most libraries.
+    let number = libc::SIGRTMIN() + 3;
+    let status = Command::new("kill")
+        .args([format!("-{number}"), target.pid().to_string()])
+        .status();
+    assert!(status.expect("kill").success());
+    let expected = format!("computes {} {number}", libc::SIGUSR1);
+    let since = Instant::now();
+    while target.perform("computes 1") != expected {
+        assert!(since.elapsed() < PATIENCE, "signals are lost");
+    }
+    drop(tracer);
+}
+
+#[test]
+fn job_control_works_as_ever() {
+    let mut target = Target::start(&[]);
+    let tracer = target.trace();
+    target.signal(Signal::SIGSTOP);
+    target.wait_for_state(&['T', 't']);
+    writeln!(target.words, "sleeps 5").expect("it reads later");
+    thread::sleep(Duration::from_millis(50));
+    assert!(
+        findings(&tracer.certificate()).is_empty(),
+        "it stands still"
+    );
+    target.signal(Signal::SIGCONT);
+    assert_eq!(target.answer(), "sleeps");
+    assert_eq!(
+        count(&tracer.certificate(), "sleeps", "clock_nanosleep"),
+        10
+    );
+}
+
+#[test]
+fn the_process_is_left_running_and_untraced() {
+    let mut target = Target::start(&[]);
+    let tracer = target.trace();
+    assert!(target.is_traced());
+    target.perform("thread");
+    drop(tracer);
+    // It is let go at its next call.
+    target.perform("sleeps 1");
+    let since = Instant::now();
+    while target.is_traced() {
+        target.perform("computes 1");
+        assert!(since.elapsed() < PATIENCE, "it is still traced");
+    }
+    assert_eq!(target.perform("sleeps 3"), "sleeps");
+    // And may be traced again.
+    let tracer = target.trace();
+    target.perform("sleeps 3");
+    assert_eq!(count(&tracer.certificate(), "sleeps", "clock_nanosleep"), 6);
+}
+
+#[test]
+fn an_end_is_told_and_left_to_whoever_waits_for_it() {
+    let mut target = Target::start(&[]);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&events);
+    let sink =
+        Box::new(move |event: &TraceEvent| told.lock().expect("no panic").push(event.clone()));
+    let tracer = Tracer::attach(target.pid(), TraceOptions::default(), sink).expect("traced");
+    target.perform("sleeps 1");
+    target.signal(Signal::SIGKILL);
+    assert_eq!(tracer.wait_for_end(PATIENCE), Some(TraceEnd::Exited));
+    let status = target.child.wait().expect("its parent hears of its end");
+    assert!(!status.success());
+    let events = events.lock().expect("no panic");
+    assert!(matches!(events.first(), Some(TraceEvent::Ready { .. })));
+    assert!(matches!(events.last(), Some(TraceEvent::End { .. })));
+    let found = events
+        .iter()
+        .filter(|event| matches!(event, TraceEvent::Finding { .. }));
+    assert_eq!(found.count(), 2);
+}
+
+#[test]
+fn another_program_in_its_place_is_told_and_let_go() {
+    let mut target = Target::start(&[]);
+    let tracer = target.trace();
+    writeln!(target.words, "exec").expect("it reads");
+    assert_eq!(tracer.wait_for_end(PATIENCE), Some(TraceEnd::OtherProgram));
+    let since = Instant::now();
+    while target.is_traced() {
+        assert!(since.elapsed() < PATIENCE, "it is still traced");
+        thread::sleep(Duration::from_millis(5));
+    }
+    target.wait_for_state(&['S']);
+}
+
+#[test]
+fn what_can_t_be_traced_says_why() {
+    let attach = |pid, threads| {
+        let options = TraceOptions {
+            threads,
+            ..TraceOptions::default()
+        };
+        Tracer::attach(pid, options, Box::new(|_| {})).expect_err("not traced")
+    };
+    let nobody = attach(u32::MAX >> 1, TracedThreads::Loops);
+    assert!(nobody.to_string().contains("doesn't run"), "{nobody}");
+
+    let mut sleeper = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let no_python = attach(sleeper.id(), TracedThreads::All);
+    assert!(
+        matches!(no_python, TraceError::NotPython { .. }),
+        "{no_python}"
+    );
+    let no_loop = attach(sleeper.id(), TracedThreads::Loops);
+    assert!(no_loop.to_string().contains("no event loop"), "{no_loop}");
+    sleeper.kill().expect("it runs");
+    sleeper.wait().expect("it ends");
+
+    let target = Target::start(&[]);
+    let _first = target.trace();
+    let second = attach(target.pid(), TracedThreads::Loops);
+    assert!(second.to_string().contains("traces it already"), "{second}");
+}
