@@ -56,6 +56,11 @@ mod tasks;
 mod thread_state;
 mod warning;
 pub mod watched;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+mod watcher;
+#[cfg(not(all(feature = "watch", target_os = "linux", target_arch = "x86_64")))]
+#[path = "no_watcher.rs"]
+mod watcher;
 pub mod wire;
 
 pub use calls::{CallLayer, CallService};

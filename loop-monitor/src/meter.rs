@@ -41,7 +41,8 @@ static MONITORS: AtomicU64 = AtomicU64::new(0);
 /// A monitored poll that has begun; [`Meter::end_poll`] wants it back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollStart {
-    at_ns: u64,
+    /// As its thread's slot tells it.
+    pub(crate) at_ns: u64,
     kind: PollKind,
 }
 
@@ -204,6 +205,7 @@ impl Meter {
             .is_some_and(|owner| owner.load(Relaxed) != thread)
     }
 
+    /// When a poll began, as its thread's slot tells it.
     /// Begins a poll; `None` inside another one, whose part it is.
     pub(crate) fn begin_poll(&self, endpoint: &EndpointCells) -> Option<PollStart> {
         thread_state::with(|hot| {

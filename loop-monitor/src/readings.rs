@@ -170,7 +170,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     ClockId::CLOCK_MONOTONIC.now().map_or(0, timespec_ns)
 }
 
-fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
+pub(crate) fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
     seconds * 1_000_000_000 + rest

@@ -7,6 +7,7 @@ use crate::cells::Subject;
 use crate::monitor::MonitorState;
 use crate::readings;
 use crate::runtime_totals::WatchedRuntime;
+use crate::watcher::Watch;
 use crate::wire::{
     Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
 };
@@ -45,6 +46,7 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
         loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
         workers: workers(state),
         pool: Some(state.pool.to_wire()),
+        causes: state.watch.as_ref().map(Watch::causes),
         threads: threads(state, counts.workers),
         runtime_metrics: counts.metrics,
         not_covered: not_covered(state),
@@ -156,5 +158,7 @@ fn not_covered(state: &MonitorState) -> Vec<String> {
              (/proc/thread-self/schedstat): on a busy machine blocked time is too high.",
         );
     }
-    sentences.into_iter().map(str::to_owned).collect()
+    let mut sentences: Vec<String> = sentences.into_iter().map(str::to_owned).collect();
+    sentences.extend(state.watch.iter().flat_map(Watch::troubles));
+    sentences
 }
