@@ -41,7 +41,8 @@ static MONITORS: AtomicU64 = AtomicU64::new(0);
 /// A monitored poll that has begun; [`Meter::end_poll`] wants it back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollStart {
-    at_ns: u64,
+    /// As its thread's slot tells it.
+    pub(crate) at_ns: u64,
     kind: PollKind,
 }
 
@@ -205,10 +206,6 @@ impl Meter {
     }
 
     /// When a poll began, as its thread's slot tells it.
-    pub(crate) fn began_ns(start: &PollStart) -> u64 {
-        start.at_ns
-    }
-
     /// Begins a poll; `None` inside another one, whose part it is.
     pub(crate) fn begin_poll(&self, endpoint: &EndpointCells) -> Option<PollStart> {
         thread_state::with(|hot| {

@@ -54,9 +54,9 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    pub(crate) watch: Option<Watch>,
     #[cfg(feature = "prove")]
     pub(crate) proof: crate::prove::ProofState,
-    pub(crate) watch: Option<Watch>,
 }
 
 /// Where the snapshot is served, and to whom.
@@ -86,10 +86,10 @@ pub struct MonitorBuilder {
     endpoints_max: usize,
     pool_threads_max: Option<usize>,
     access: Access,
-    #[cfg(feature = "prove")]
-    proof: crate::prove::Proof,
     #[cfg(feature = "watch")]
     watch_over: Option<Duration>,
+    #[cfg(feature = "prove")]
+    proof: crate::prove::Proof,
 }
 
 impl Monitor {
@@ -107,10 +107,10 @@ impl Monitor {
                 metrics_path: METRICS_PATH.to_owned(),
                 token: None,
             },
-            #[cfg(feature = "prove")]
-            proof: crate::prove::Proof::Off,
             #[cfg(feature = "watch")]
             watch_over: None,
+            #[cfg(feature = "prove")]
+            proof: crate::prove::Proof::Off,
         }
     }
 
@@ -319,9 +319,9 @@ impl MonitorBuilder {
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                watch,
                 #[cfg(feature = "prove")]
                 proof: crate::prove::ProofState::new(self.proof),
-                watch,
             }),
         }
     }
@@ -437,7 +437,7 @@ impl Drop for MeasuredPoll<'_> {
             let meter = &self.state.meter;
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             let watch = self.state.watch.as_ref();
-            let cause = watch.and_then(|watch| watch.poll_ended(Meter::began_ns(&start), cost.hold));
+            let cause = watch.and_then(|watch| watch.poll_ended(start.at_ns, cost.hold));
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost, cause.as_ref());
             }

@@ -223,6 +223,7 @@ fn open(
         // The criteria of a step say nothing about a version against itself.
         step: (!arguments.aa).then(|| identity(step)),
         colocated: true,
+        watch: false,
     }
     .session()
     // Earlier results were moved aside: what is there now is somebody else's.

@@ -16,7 +16,7 @@ use crate::process::{ProcessView, Registers, StackCopy, Stacks};
 /// The reason of calls within Tokio's own.
 const BLOCK_IN_PLACE: &str = "block_in_place";
 /// The reason of locks that a runtime holds for some instructions.
-const RUNTIME_LOCK: &str = "a lock inside Tokio's scheduler, never held across a wait";
+const RUNTIME_LOCK: &str = "a lock inside Tokio, held for some instructions";
 /// The reason of the allocator's locks.
 const ALLOCATOR_LOCK: &str = "a lock inside the memory allocator";
 
@@ -181,73 +181,105 @@ fn excuse(cause: &Cause) -> Option<&'static str> {
     if cause.class != CauseClass::Lock {
         return None;
     }
-    // The innermost function that isn't the lock itself.
-    let taker = frames.iter().find(|frame| !is_of_lock(&frame.function))?;
-    let waits_for_event = frames
-        .iter()
-        .take_while(|frame| is_of_lock(&frame.function))
-        .any(|frame| frame.function.contains("ondvar") || frame.function.contains("park"));
-    let function = taker.function.trim_start_matches('<');
-    if waits_for_event {
-        None
-    } else if ALLOCATOR.contains(&function) {
-        Some(ALLOCATOR_LOCK)
-    } else if function.starts_with("tokio::runtime::") || function.starts_with("tokio::loom::") {
-        Some(RUNTIME_LOCK)
-    } else {
-        None
+    let taken_at = frames.iter().position(|frame| !is_of_lock(frame))?;
+    let (lock, takers) = frames.split_at(taken_at);
+    let taker = &takers[0];
+    if is_allocator(&taker.function) {
+        return Some(ALLOCATOR_LOCK);
     }
+    (is_contended_lock(lock) && is_of_tokio(taker)).then_some(RUNTIME_LOCK)
 }
-
-/// The C library's names, and Rust's for them.
-const ALLOCATOR: [&str; 11] = [
-    "malloc",
-    "free",
-    "cfree",
-    "calloc",
-    "realloc",
-    "aligned_alloc",
-    "posix_memalign",
-    "_int_malloc",
-    "_int_free",
-    "__libc_malloc",
-    "__libc_free",
-];
 
 fn is_block_in_place(function: &str) -> bool {
     function.starts_with("tokio::") && function.contains("::block_in_place")
 }
 
-/// The system call and what wraps it, up to the lock that the program sees.
-fn is_of_lock(function: &str) -> bool {
-    function.starts_with("0x")
-        || function == "syscall"
-        || function.starts_with("__lll_lock")
-        || function.starts_with("pthread_")
-        || function.starts_with("__pthread_")
-        || function.trim_start_matches('<').starts_with("std::sys::")
-        || function.trim_start_matches('<').starts_with("std::sync::")
-        || function.starts_with("tokio::loom::std::")
-        || function.starts_with("<tokio::loom::std::")
+/// A mutex or a read-write lock, whose holder goes on by itself; and not a condition, or a park,
+/// which wait until somebody does something.
+fn is_contended_lock(lock: &[Frame]) -> bool {
+    let function = |part: &str| lock.iter().any(|frame| frame.function.contains(part));
+    (function("_contended") || function("_slow")) && !function("ondvar")
+}
+
+/// The system call and what wraps it, up to the lock that the program sees. Inlined functions have
+/// short names, so that their files tell.
+fn is_of_lock(frame: &Frame) -> bool {
+    const FILES: [&str; 5] = [
+        "/library/std/src/sys/",
+        "/library/std/src/sync/",
+        "/src/loom/std/",
+        "/parking_lot",
+        "/lock_api",
+    ];
+    const FUNCTIONS: [&str; 5] = ["0x", "syscall", "__lll_lock", "pthread_", "__pthread_"];
+    match &frame.file {
+        Some(file) => FILES.iter().any(|part| file.contains(part)),
+        None => FUNCTIONS
+            .iter()
+            .any(|start| frame.function.starts_with(start)),
+    }
+}
+
+/// Tokio's own source, as the registry, git or a vendor's folder holds it.
+fn is_of_tokio(frame: &Frame) -> bool {
+    let Some(file) = &frame.file else {
+        return false;
+    };
+    file.split('/').any(|folder| {
+        let version = folder
+            .strip_prefix("tokio-util")
+            .or_else(|| folder.strip_prefix("tokio"));
+        let version = version.map(|version| version.trim_start_matches('-'));
+        version.is_some_and(|version| {
+            version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
+        })
+    }) && file.contains("/src/")
+}
+
+/// Names of the C library, and the families of jemalloc and mimalloc.
+fn is_allocator(function: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "malloc",
+        "free",
+        "cfree",
+        "calloc",
+        "realloc",
+        "aligned_alloc",
+        "posix_memalign",
+        "malloc_trim",
+        "__libc_malloc",
+        "__libc_free",
+    ];
+    const FAMILIES: [&str; 3] = ["_rjem_", "je_", "mi_"];
+    NAMES.contains(&function) || FAMILIES.iter().any(|start| function.starts_with(start))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cause(class: CauseClass, functions: &[&str]) -> Cause {
+    const STD: &str = "/rustc/0/library/std/src/sys/sync/mutex/futex.rs";
+    const TOKIO: &str = "/home/me/.cargo/registry/src/x/tokio-1.54.1/src/runtime/io/driver.rs";
+    const OWN: &str = "/home/me/app/src/main.rs";
+    const LOCK: [(&str, &str); 3] = [
+        ("0x7f00", ""),
+        ("<std::sys::sync::mutex::futex::Mutex>::lock_contended", STD),
+        ("lock<T>", "/x/tokio-1.54.1/src/loom/std/mutex.rs"),
+    ];
+
+    fn cause(class: CauseClass, stack: &[(&str, &str)]) -> Cause {
         Cause {
             class,
             syscall: None,
             target: None,
             endpoint: None,
-            frames: functions
+            frames: stack
                 .iter()
-                .map(|function| Frame {
+                .map(|(function, file)| Frame {
                     function: (*function).to_owned(),
-                    file: None,
+                    file: Some((*file).to_owned()).filter(|file| !file.is_empty()),
                     line: None,
-                    is_own: false,
+                    is_own: *file == OWN,
                 })
                 .collect(),
         }
@@ -255,38 +287,41 @@ mod tests {
 
     #[test]
     fn what_runs_under_block_in_place_is_excused_whatever_it_is() {
+        let in_place = ("tokio::task::blocking::block_in_place", TOKIO);
         let stack = [
-            "read",
-            "app::work",
-            "tokio::task::blocking::block_in_place",
-            "app::handler",
+            ("read", ""),
+            ("app::work", OWN),
+            in_place,
+            ("app::handler", OWN),
         ];
         assert_eq!(excuse(&cause(CauseClass::Io, &stack)), Some(BLOCK_IN_PLACE));
-        let outside = ["read", "app::block_in_place"];
+        let outside = [("read", ""), ("app::block_in_place", OWN)];
         assert_eq!(excuse(&cause(CauseClass::Io, &outside)), None);
     }
 
     #[test]
     fn locks_of_runtime_and_allocator_are_excused_and_those_of_the_program_are_not() {
-        let lock = [
-            "syscall",
-            "std::sys::pal::unix::futex::futex_wait",
-            "std::sys::sync::mutex::futex::Mutex::lock_contended",
-        ];
-        let with = |taker: &'static str| [lock.as_slice(), &[taker, "app::handler"]].concat();
-        let runtime = with("tokio::runtime::blocking::pool::Spawner::spawn_task");
+        let taken_by = |taker| [LOCK.as_slice(), &[taker, ("app::handler", OWN)]].concat();
+        let runtime = taken_by(("add_source", TOKIO));
         assert_eq!(
             excuse(&cause(CauseClass::Lock, &runtime)),
             Some(RUNTIME_LOCK)
         );
         assert_eq!(excuse(&cause(CauseClass::Io, &runtime)), None);
-        let program = with("app::cache::get");
-        assert_eq!(excuse(&cause(CauseClass::Lock, &program)), None);
+        let others = [
+            ("app::cache::get", OWN),
+            ("pool::get", "/x/tokio-postgres-0.7.1/src/pool.rs"),
+            ("get", "/x/tokiofake-1.0.0/src/lib.rs"),
+        ];
+        for other in others {
+            let stack = taken_by(other);
+            assert_eq!(excuse(&cause(CauseClass::Lock, &stack)), None, "{other:?}");
+        }
         let allocator = [
-            "0x7f00",
-            "__lll_lock_wait_private",
-            "malloc",
-            "app::handler",
+            ("0x7f00", ""),
+            ("__lll_lock_wait_private", ""),
+            ("malloc", ""),
+            ("app::handler", OWN),
         ];
         assert_eq!(
             excuse(&cause(CauseClass::Lock, &allocator)),
@@ -296,12 +331,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_parks_in_the_runtime_waits_for_an_event() {
+        let condition = "/rustc/0/library/std/src/sys/sync/condvar/futex.rs";
         let stack = [
-            "syscall",
-            "std::sys::sync::condvar::futex::Condvar::wait",
-            "tokio::loom::std::parking_lot::Condvar::wait",
-            "tokio::runtime::park::Inner::park",
-            "tokio::sync::mutex::Mutex<T>::blocking_lock",
+            ("0x7f00", ""),
+            ("<std::sys::sync::condvar::futex::Condvar>::wait", condition),
+            ("wait", "/x/tokio-1.54.1/src/loom/std/mutex.rs"),
+            ("tokio::runtime::park::Inner::park", TOKIO),
+            ("tokio::sync::mutex::Mutex<T>::blocking_lock", TOKIO),
         ];
         assert_eq!(excuse(&cause(CauseClass::Lock, &stack)), None);
     }
