@@ -15,6 +15,7 @@ pub mod sockets;
 pub mod stack;
 pub mod symbols;
 pub mod task;
+mod unix_peer;
 mod unwind_tables;
 
 use std::fs;

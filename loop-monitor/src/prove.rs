@@ -10,9 +10,11 @@
 //! [`Monitor::certificate`](crate::Monitor::certificate). In a test: [`assert_never_blocks`].
 //!
 //! What happens to the program meanwhile: its calls have the same results, at a price of some
-//! microseconds each. SIGSYS belongs to this module; others' SIGSYS go to the handler that was
-//! there before. A child process isn't watched. Threads that run on stacks of their own
-//! (coroutines) are watched, and their findings have no lines.
+//! microseconds each. SIGSYS belongs to this module and is never blocked where calls are caught,
+//! neither by a mask nor while another handler runs; others' SIGSYS go to the handler that was
+//! there before. (A handler that is set outside of polls later, and blocks SIGSYS while it runs,
+//! ends the process when it interrupts a watched poll.) A child process isn't watched. Stacks of
+//! coroutines are watched, and their findings have no lines.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod arming;
@@ -32,6 +34,8 @@ mod resolve;
 mod scope;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod slots;
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod walk;
 

@@ -37,7 +37,6 @@ fn named(class: CauseClass, plant: impl FnOnce() + Send + 'static) -> Cause {
         }
     };
     thread.join().expect("ends");
-    println!("{cause}\n{:#?}", cause.frames);
     cause
 }
 
@@ -144,8 +143,8 @@ fn a_computation_is_sampled_with_its_line() {
             break look;
         }
     };
-    let Some(sighting) = namer.sample_running(&task, look, WAIT) else {
-        println!("skipped: perf_event_open is refused here (kernel.perf_event_paranoid)");
+    let Ok(Some(sighting)) = namer.sample_running(&task, look, WAIT) else {
+        eprintln!("skipped: perf_event_open is refused here (kernel.perf_event_paranoid)");
         thread.join().expect("ends");
         return;
     };

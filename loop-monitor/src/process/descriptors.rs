@@ -68,6 +68,11 @@ impl Descriptors {
                 pid if pid > 0 => Subject::Process(pid),
                 _ => Subject::Nothing,
             },
+            DescriptorArgument::CloneFlags(at) => Subject::of_clone(arguments[at]),
+            DescriptorArgument::CloneArguments(at) => {
+                // Unreadable arguments are refused by the kernel, too.
+                Subject::of_clone(self.view.read_word(arguments[at]).unwrap_or(0))
+            }
         }
     }
 
@@ -77,7 +82,7 @@ impl Descriptors {
     /// When the process has ended or may not be read.
     pub fn name_subject(&mut self, subject: &Subject) -> Result<Option<Target>, ProcessError> {
         match subject {
-            Subject::Nothing => Ok(None),
+            Subject::Nothing | Subject::Thread => Ok(None),
             Subject::Descriptor(descriptor) => self.name(*descriptor),
             Subject::Address(socket) => Ok(Some(self.name_socket(socket))),
             Subject::Path(path) => Ok(Some(unnamed(path))),
@@ -203,9 +208,20 @@ pub enum Subject {
     Path(String),
     /// A process.
     Process(i32),
+    /// A new thread of the same process.
+    Thread,
 }
 
 impl Subject {
+    /// `CLONE_THREAD` of clone(2): no process is started.
+    fn of_clone(flags: u64) -> Self {
+        if flags & 0x0001_0000 != 0 {
+            Self::Thread
+        } else {
+            Self::Nothing
+        }
+    }
+
     /// Descriptors are `int`s: the upper half of a register isn't theirs.
     fn of_descriptor(argument: u64) -> Self {
         match signed(argument) {
@@ -310,6 +326,29 @@ mod tests {
         datagrams.connect(address).expect("no packet is sent");
         assert_eq!(what(datagrams.as_raw_fd()), address.to_string());
         assert_eq!(descriptors.name(1_000_000).expect("readable"), None);
+    }
+
+    #[test]
+    fn a_unix_socket_is_named_by_where_its_server_listens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+        let client = std::os::unix::net::UnixStream::connect(&path).expect("connects");
+        let _server = listener.accept().expect("accepted");
+        let target = own().name(client.as_raw_fd()).expect("readable");
+        let expected = if has_diagnosis() {
+            format!("unix:{}", path.display())
+        } else {
+            eprintln!("skipped: this kernel has no diagnosis of sockets, so none is expected");
+            "unix socket".to_owned()
+        };
+        assert_eq!(target.expect("open").what, expected);
+    }
+
+    /// No socket has the inode 0: a kernel that could tell says so, another refuses the question.
+    fn has_diagnosis() -> bool {
+        let error = super::super::unix_peer::peer_of(0).expect_err("no such socket");
+        error.kind() == io::ErrorKind::NotFound
     }
 
     #[test]

@@ -23,6 +23,8 @@ const FRAMES_MAX: usize = 256;
 const FRAME_BYTES_MAX: u64 = 1 << 20;
 /// Links of the chain that must hold before a frame pointer is believed.
 const LINKS_WANTED: usize = 3;
+/// Below, nobody maps anything (`vm.mmap_min_addr`): a stack's outermost return address is 0.
+const LOWEST_CODE: u64 = 0x1_0000;
 /// Stands for an unknown frame pointer: not an address of any process.
 const UNKNOWN: u64 = 0xdead_beef_0000_0000;
 
@@ -139,10 +141,8 @@ impl Stacks {
         registers: Registers,
         stack: &StackCopy,
     ) -> Result<Vec<u64>, ProcessError> {
-        if !self.space.is_code(registers.ip) {
-            // Loaded since the map was read.
-            self.space = AddressSpace::read(&self.view)?;
-        }
+        let mut map_is_new = false;
+        self.is_code(registers.ip, &mut map_is_new)?;
         // What the cache learns while the frame pointer is unknown may be wrong: one per stack.
         let mut cache = framehop::CacheNative::<framehop::MayAllocateDuringUnwind>::new();
         let bp = registers.bp.unwrap_or(UNKNOWN);
@@ -171,9 +171,12 @@ impl Stacks {
                     .unwind_frame(at, &mut unwound, &mut cache, &mut read);
             }
             // An error is where the tables, or the copy, end: what was found stands.
-            let Some(address) = next.ok().flatten().filter(|next| self.space.is_code(*next)) else {
+            let Some(address) = next.ok().flatten() else {
                 break;
             };
+            if !self.is_code(address, &mut map_is_new)? {
+                break;
+            }
             // A stack only grows one way; anything else would go round for ever.
             if unwound.sp() <= before.sp() {
                 break;
@@ -184,6 +187,18 @@ impl Stacks {
             at = next;
         }
         Ok(addresses)
+    }
+
+    /// Whether code is there, also when it was loaded since the map was read; that is asked once
+    /// per stack.
+    fn is_code(&mut self, address: u64, map_is_new: &mut bool) -> Result<bool, ProcessError> {
+        let is_known = self.space.find(address).is_some();
+        if !is_known && !*map_is_new && address >= LOWEST_CODE {
+            *map_is_new = true;
+            self.space = AddressSpace::read(&self.view)?;
+            self.symbols.forget();
+        }
+        Ok(self.space.is_code(address))
     }
 
     /// The lowest frame at or above `sp` whose chain holds.

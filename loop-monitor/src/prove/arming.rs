@@ -20,6 +20,10 @@ const PR_SYS_DISPATCH_ON: u64 = 1;
 
 /// Whether calls can be caught in this process; if not, why. Asked once, on a thread of its own,
 /// by catching two.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "once in a process, while its monitor is built"
+)]
 pub(super) fn support() -> Result<(), &'static str> {
     static SUPPORT: OnceLock<Result<(), String>> = OnceLock::new();
     let support = SUPPORT.get_or_init(|| {
@@ -89,6 +93,7 @@ fn register(thread: &ThreadState) -> Result<(), String> {
     if thread.is_registered.load(Relaxed) != 0 {
         return Ok(());
     }
+    dispatch::unblock_in_handlers();
     walk::learn_executable_memory();
     let (low, high) = stack_bounds();
     thread.stack_low.store(low, Relaxed);

@@ -52,10 +52,15 @@ struct KernelAction {
 /// The C library refuses to tell it: it always gives a restorer itself.
 const SA_RESTORER: u64 = 0x0400_0000;
 
-fn set_action(action: Option<&KernelAction>, previous: &mut KernelAction) -> i64 {
+/// Asks for the action of a signal, and sets another if there is one.
+fn set_action(
+    signal: libc::c_int,
+    action: Option<&KernelAction>,
+    previous: &mut KernelAction,
+) -> i64 {
     let new = action.map_or(0, |action| std::ptr::from_ref(action) as u64);
     let old = std::ptr::from_mut(previous) as u64;
-    let arguments = [libc::SIGSYS as u64, new, old, MASK_BYTES, 0, 0];
+    let arguments = [signal as u64, new, old, MASK_BYTES, 0, 0];
     // SAFETY: both are null or one `KernelAction`; the handler it names is `on_sigsys`, whose
     // signature is that of SA_SIGINFO, or what the process had before.
     unsafe { system_call(libc::SYS_rt_sigaction as u64, arguments) }
@@ -71,15 +76,36 @@ pub(super) fn install_handler() -> Result<(), i64> {
         mask: 0,
     };
     let mut previous = KernelAction::default();
-    let asked = set_action(None, &mut previous);
+    let asked = set_action(libc::SIGSYS, None, &mut previous);
     if asked == 0 && previous.handler == ours.handler {
         return Ok(());
     }
     PREVIOUS_HANDLER.store(previous.handler, Relaxed);
     PREVIOUS_FLAGS.store(previous.flags, Relaxed);
-    match set_action(Some(&ours), &mut previous) {
+    match set_action(libc::SIGSYS, Some(&ours), &mut previous) {
         0 => Ok(()),
         error => Err(-error),
+    }
+}
+
+/// Highest signal number (`_NSIG` of the kernel).
+const SIGNALS: libc::c_int = 64;
+
+/// No handler of this process blocks SIGSYS while it runs: its first call, or its return, would
+/// end the process if it interrupts a watched poll.
+pub(super) fn unblock_in_handlers() {
+    for signal in 1..=SIGNALS {
+        unblock_in_handler(signal);
+    }
+}
+
+fn unblock_in_handler(signal: libc::c_int) {
+    let mut action = KernelAction::default();
+    let asked = set_action(signal, None, &mut action);
+    if asked == 0 && action.mask & SIGSYS_BIT != 0 {
+        action.mask &= !SIGSYS_BIT;
+        // It was accepted before, so it is now.
+        set_action(signal, Some(&action), &mut KernelAction::default());
     }
 }
 
@@ -189,6 +215,15 @@ fn perform(call: &Call, context: &mut libc::ucontext_t) -> bool {
             // SAFETY: the caller's own call, with one pointer fewer.
             unsafe { system_call(call.number, arguments) }
         }
+        libc::SYS_rt_sigaction => {
+            // SAFETY: the caller's own call.
+            let result = unsafe { system_call(call.number, call.arguments) };
+            if result == 0 && call.arguments[1] != 0 {
+                // The kernel took it for a signal, so it is one of 64.
+                unblock_in_handler(call.arguments[0] as libc::c_int);
+            }
+            result
+        }
         // SAFETY: the caller's own call.
         _ => unsafe { system_call(call.number, call.arguments) },
     };
@@ -261,7 +296,7 @@ fn forward(signal: libc::c_int, info: &mut libc::siginfo_t, context: &mut libc::
                 restorer: gate::restorer(),
                 ..KernelAction::default()
             };
-            set_action(Some(&default), &mut KernelAction::default());
+            set_action(libc::SIGSYS, Some(&default), &mut KernelAction::default());
             // SAFETY: no pointers. The process ends by this signal, as it would have.
             unsafe {
                 let process = system_call(libc::SYS_getpid as u64, [0; 6]) as u64;

@@ -56,7 +56,7 @@ impl Resolver {
             *findings.entry(cause).or_default() += count;
         }
         let mut findings: Vec<Finding> = merged(findings);
-        findings.sort_by(|one, other| other.count.cmp(&one.count));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.count));
         let exemptions = exemptions
             .into_iter()
             .map(|(reason, count)| Exemption { reason, count })

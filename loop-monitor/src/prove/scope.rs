@@ -23,7 +23,10 @@ pub(crate) struct Scope {
     pub(super) slept_polls: AtomicU64,
     /// Polls that waited for a page from disk.
     pub(super) faulted_polls: AtomicU64,
-    /// Boxed: the handler holds their addresses while the list grows.
+    #[expect(
+        clippy::vec_box,
+        reason = "the handler holds their addresses while the list grows"
+    )]
     exempted: Mutex<Vec<Box<Exempted>>>,
 }
 
