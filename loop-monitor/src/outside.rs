@@ -26,6 +26,7 @@
 //! ```
 
 mod budget;
+mod elf;
 mod error;
 mod finder;
 mod judge;
@@ -35,6 +36,7 @@ mod runtime;
 mod summary;
 mod switches;
 mod times;
+mod v8;
 mod watch;
 mod watched_thread;
 
