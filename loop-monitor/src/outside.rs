@@ -26,6 +26,7 @@
 //! ```
 
 mod budget;
+mod elf;
 mod error;
 mod finder;
 mod judge;
@@ -54,6 +55,7 @@ mod tracer_python;
 mod tracer_routes;
 mod tracer_session;
 mod tracer_threads;
+mod v8;
 mod watch;
 mod watched_thread;
 

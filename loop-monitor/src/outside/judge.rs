@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use super::ledger::{Charge, Site};
 use super::python::{Python, PythonStack};
 use super::runtime::{MappedFiles, Runtime};
+use super::v8::V8;
 use super::watched_thread::site;
-use crate::cause::{Cause, CauseClass, Frame};
-use crate::process::descriptors::Descriptors;
+use crate::cause::{Cause, CauseClass, Frame, Target};
+use crate::process::descriptors::{Descriptors, Subject};
 use crate::process::peers::Peers;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
 
@@ -24,6 +25,8 @@ pub(super) struct Judge {
     pub(super) python: Option<Python>,
     /// Why Python's stacks can't be read, where they should be.
     pub(super) python_refusal: Option<String>,
+    /// JavaScript's stacks, where they can be read.
+    pub(super) v8: Option<V8>,
     /// Locks on which idle workers of Tokio wait.
     parked_on: HashSet<u64>,
     /// Whether a stack ever showed a function of Tokio.
@@ -65,8 +68,9 @@ impl Judge {
             }
             Ok(peers)
         };
-        let (mut python, mut python_refusal) = (None, None);
-        let runtime = if files.node().is_some() {
+        let (mut python, mut python_refusal, mut v8) = (None, None, None);
+        let runtime = if let Some((path, _)) = files.node() {
+            v8 = V8::of(view, path);
             Runtime::Node
         } else if files.python().is_some() {
             match Python::of(view, &files) {
@@ -88,6 +92,7 @@ impl Judge {
             runtime,
             python,
             python_refusal,
+            v8,
             parked_on: HashSet::new(),
             knows_tokio: false,
             numbers: HashMap::new(),
@@ -143,7 +148,17 @@ impl Judge {
         let Some(site) = site(&sighting.look.activity) else {
             return Ok(Seen::Moved);
         };
-        let cause = self.namer.resolve(&sighting)?;
+        let javascript = match (&self.v8, &sighting.look.activity) {
+            (Some(v8), Activity::Call(Syscall { sp, .. }) | Activity::Fault { sp, .. }) => {
+                v8.frames(*sp)
+            }
+            _ => Vec::new(),
+        };
+        // Read after the look: it belongs to it only if the thread slept on.
+        if task.times()?.timeslices != sighting.look.times.timeslices {
+            return Ok(Seen::Moved);
+        }
+        let mut cause = self.namer.resolve(&sighting)?;
         self.knows_tokio |= cause.frames.iter().any(is_tokio);
         if let Activity::Call(call) = &sighting.look.activity {
             let events = Call::of(call.number).is_some_and(|call| waits_for_events(call.name));
@@ -155,8 +170,34 @@ impl Judge {
                 return Ok(Seen::Waiting(site, Charge::Idle));
             }
         }
+        if self.runtime == Runtime::Node {
+            self.tell_child(&mut cause)?;
+            if !javascript.is_empty() {
+                cause.frames = javascript;
+            }
+        }
         let number = self.causes.number(cause);
         Ok(Seen::Waiting(site, Charge::Cause(number)))
+    }
+
+    /// Node waits for a synchronous child (`execSync`, `spawnSync`) in a loop of its own within the
+    /// loop, which looks like any wait for events.
+    fn tell_child(&mut self, cause: &mut Cause) -> Result<(), ProcessError> {
+        let mut frames = cause.frames.iter();
+        if !frames.any(|frame| frame.function.contains("SyncProcessRunner")) {
+            return Ok(());
+        }
+        cause.class = CauseClass::Spawn;
+        let pid = self.view.pid();
+        // Gone meanwhile, or a kernel without this list: then the child has no name.
+        let children = self.view.read_text(&format!("task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let child = children.split_ascii_whitespace().last();
+        let child = child.and_then(|child| child.parse().ok());
+        if let Some(child) = child {
+            cause.target = self.descriptors.name_subject(&Subject::Process(child))?;
+        }
+        Ok(())
     }
 
     /// The same for Python, whose frames say more than its interpreter's, which cost much.

@@ -124,7 +124,14 @@ impl Parts<'_> {
                 "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
                  threads of the blocking pool.",
             ),
-            Runtime::Node => note("Not watched: worker threads of Node."),
+            Runtime::Node if judge.v8.is_none() => note(
+                "Node's functions couldn't be read (its program has no symbols v8dbg_…); stacks \
+                 show native code only. Not watched: worker threads of Node.",
+            ),
+            Runtime::Node => note(
+                "A line of JavaScript is where its function begins. Not watched: worker threads of \
+                 Node.",
+            ),
             Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => {}
         }
         let lost: u64 = threads.iter().map(|thread| thread.lost).sum();
