@@ -9,3 +9,4 @@ mod program;
 mod proving;
 mod records;
 mod streams;
+mod tracing;

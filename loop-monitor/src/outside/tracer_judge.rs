@@ -147,7 +147,8 @@ impl Judge {
             self.own_waits.insert((entry.tid, entry.arguments[0]));
             return Seen::OwnWait;
         }
-        if !stack.is_in_step() && !self.is_below_uvloop(entry) {
+        let is_step = stack.is_in_step() || stack.has_program() && self.is_below_uvloop(entry);
+        if !is_step {
             return Seen::Harmless;
         }
         if let Some(reason) = stack.excuse(class) {

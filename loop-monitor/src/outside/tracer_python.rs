@@ -146,6 +146,15 @@ impl PythonStack {
             .any(|frame| is_loop(frame) && !frame.is_own || is_asyncio_runner(frame))
     }
 
+    /// Somebody's code is on the stack, and not only a thread's own beginning or end: uvloop ends
+    /// its pool on a thread that is no loop.
+    pub(super) fn has_program(&self) -> bool {
+        let of_threads = ["threading.py", "concurrent/futures/thread.py"];
+        let is_of_threads = |path: &str| of_threads.iter().any(|file| is_file(path, file));
+        let mut files = self.frames.iter().filter_map(|frame| frame.file.as_deref());
+        files.any(|path| !is_of_threads(path))
+    }
+
     /// The loop itself asks for events.
     pub(super) fn is_own_wait(&self) -> bool {
         match self.frames.as_slice() {
@@ -389,6 +398,20 @@ mod tests {
             ("/app/main.py", "handler"),
         ];
         assert_eq!(stack(&join).excuse(CauseClass::Lock), None);
+    }
+
+    #[test]
+    fn a_thread_that_ends_a_pool_is_no_step() {
+        let ends = [
+            ("LIB/threading.py", "Thread.join"),
+            (
+                "LIB/concurrent/futures/thread.py",
+                "ThreadPoolExecutor.shutdown",
+            ),
+            ("LIB/threading.py", "Thread.run"),
+        ];
+        assert!(!stack(&ends).has_program() && !stack(&[]).has_program());
+        assert!(stack(&[("/app/main.py", "handler")]).has_program());
     }
 
     #[test]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _END_MARK = 0x55_4E53_5441_4C4C
-"""`MARKER_OFFSET` of the command: a seek of no descriptor to here ends a trace at that very call."""
+"""`MARKER_OFFSET` of the command: a seek of no descriptor to here ends a trace at that call."""
 
 _BEGIN_MARK = _END_MARK - 1
 """The same for its beginning."""
@@ -21,7 +21,7 @@ _YAMA_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 class ProofUnavailableError(Exception):
-    """This process can't be traced; the words say why and what to do."""
+    """The process can't be traced; the words say why and what to do."""
 
 
 class ProofTracer:
@@ -33,7 +33,7 @@ class ProofTracer:
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the command
 
     def is_usable(self) -> bool:
-        """A fork's child has a tracer of its own."""
+        """Say whether it is of this process: a fork's child needs one of its own."""
         return self._pid == os.getpid()
 
     def begin(self) -> None:

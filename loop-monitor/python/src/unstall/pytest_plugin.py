@@ -24,6 +24,7 @@ _INI_UNAVAILABLE = "unstall_without_tracing"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Name what an ini file may hold."""
     parser.addini(_INI_ALL, "every test fails when its event loop is held", "bool", default=False)
     parser.addini(_INI_ALLOW, "calls that may block, a line each: PATTERN: REASON", "linelist")
     parser.addini(
@@ -34,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Name the markers and begin to guard."""
     for line in (
         "never_blocks(allow={pattern: reason}): fails when an event loop is held by a call that "
         "can block; a pattern is a part of a line such as `app.py:12 in handler`, a call's name or "
@@ -148,7 +150,7 @@ class UnstallGuard:
     def __call__(self, *, allow: Mapping[str, str]) -> "UnstallGuard":
         return UnstallGuard(self._plugin, {**self._allow, **allow})
 
-    def __enter__(self) -> "UnstallGuard":
+    def __enter__(self) -> "UnstallGuard":  # noqa: PYI034 - `Self` is new in 3.11
         stretch = self._plugin.stretch(self._allow)
         stretch.begin()
         self._stretches.append(stretch)
