@@ -259,8 +259,8 @@ mod tests {
     use super::*;
 
     const STD: &str = "/rustc/0/library/std/src/sys/sync/mutex/futex.rs";
-    const TOKIO: &str = "/home/me/.cargo/registry/src/x/tokio-1.54.1/src/runtime/io/driver.rs";
-    const OWN: &str = "/home/me/app/src/main.rs";
+    const TOKIO: &str = "/x/registry/tokio-1.54.1/src/runtime/io/driver.rs";
+    const OWN: &str = "/app/src/main.rs";
     const LOCK: [(&str, &str); 3] = [
         ("0x7f00", ""),
         ("<std::sys::sync::mutex::futex::Mutex>::lock_contended", STD),
