@@ -14,7 +14,8 @@
 //! neither by a mask nor while another handler runs; others' SIGSYS go to the handler that was
 //! there before. (A handler that is set outside of polls later, and blocks SIGSYS while it runs,
 //! ends the process when it interrupts a watched poll.) A child process isn't watched. Stacks of
-//! coroutines are watched, and their findings have no lines.
+//! coroutines are watched, and their findings have no lines. 32-bit calls (`int 0x80`) of a 64-bit
+//! program are taken for 64-bit ones: there must be none.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod arming;

@@ -266,3 +266,51 @@ fn describe(text: &mut String, finding: &Finding) {
         let _ = writeln!(text, "      called by {caller}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::Waker;
+
+    use super::*;
+
+    /// As where calls can't be caught.
+    #[track_caller]
+    fn by_sleeps<F: Future>(future: F) -> AssertNeverBlocks<F> {
+        let mut asserted = assert_never_blocks(future);
+        asserted.watch.catches = false;
+        asserted
+    }
+
+    fn polled<F: Future>(future: F) -> Poll<F::Output> {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the sleep is the canary")]
+    fn without_a_proof_a_poll_that_slept_is_found() {
+        let sleeper = by_sleeps(async { std::thread::sleep(std::time::Duration::from_millis(2)) });
+        let panic = catch_unwind(AssertUnwindSafe(|| polled(sleeper)));
+        let panic = panic.expect_err("it slept");
+        let text = panic.downcast_ref::<String>().expect("a text");
+        assert!(text.starts_with("this future slept"), "{text}");
+        assert!(text.contains("assertion.rs"), "{text}");
+    }
+
+    #[test]
+    fn without_a_proof_a_poll_that_stays_awake_passes() {
+        assert_eq!(polled(by_sleeps(async { 7 })), Poll::Ready(7));
+    }
+
+    #[test]
+    fn a_message_tells_counts_and_what_to_do() {
+        let at = Location::caller();
+        let text = message("GET /x", at, &[], 3);
+        assert!(
+            text.starts_with("GET /x makes calls that can block"),
+            "{text}"
+        );
+        assert!(text.contains("and 3 calls from further places"), "{text}");
+        assert!(text.contains("prove::exempt("), "{text}");
+    }
+}

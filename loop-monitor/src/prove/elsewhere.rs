@@ -20,12 +20,6 @@ pub(crate) struct Scope {
     pub(super) faulted_polls: AtomicU64,
 }
 
-impl Scope {
-    pub(super) fn exemptions(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-}
-
 /// Catches nothing.
 #[derive(Debug)]
 pub(crate) struct Armed<'scope>(PhantomData<&'scope Scope>);

@@ -189,6 +189,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's thread is no loop")]
     fn each_thread_has_zeroed_state_of_its_own() {
         let here = std::ptr::from_ref(this_thread()) as usize;
         assert_eq!(here % 64, 0);

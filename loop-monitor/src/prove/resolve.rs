@@ -17,6 +17,8 @@ use crate::process::{ProcessView, Registers, StackCopy, Stacks};
 const BLOCK_IN_PLACE: &str = "block_in_place";
 /// The reason of locks that a runtime holds for some instructions.
 const RUNTIME_LOCK: &str = "a lock inside Tokio, held for some instructions";
+/// The reason of what writers of logs wait for among each other.
+const LOG_LOCK: &str = "the lock of standard output or error, advisory like what is written there";
 /// The reason of the allocator's locks.
 const ALLOCATOR_LOCK: &str = "a lock inside the memory allocator";
 
@@ -187,8 +189,18 @@ fn excuse(cause: &Cause) -> Option<&'static str> {
     if is_allocator(&taker.function) {
         return Some(ALLOCATOR_LOCK);
     }
-    (is_contended_lock(lock) && is_of_tokio(taker)).then_some(RUNTIME_LOCK)
+    if !is_contended_lock(lock) {
+        None
+    } else if is_of_tokio(taker) {
+        Some(RUNTIME_LOCK)
+    } else {
+        let file = taker.file.as_deref().unwrap_or_default();
+        file.ends_with(STDIO_FILE).then_some(LOG_LOCK)
+    }
 }
+
+/// Where the standard library has its standard streams.
+const STDIO_FILE: &str = "/library/std/src/io/stdio.rs";
 
 fn is_block_in_place(function: &str) -> bool {
     function.starts_with("tokio::") && function.contains("::block_in_place")
@@ -259,8 +271,8 @@ mod tests {
     use super::*;
 
     const STD: &str = "/rustc/0/library/std/src/sys/sync/mutex/futex.rs";
-    const TOKIO: &str = "/home/me/.cargo/registry/src/x/tokio-1.54.1/src/runtime/io/driver.rs";
-    const OWN: &str = "/home/me/app/src/main.rs";
+    const TOKIO: &str = "/x/registry/tokio-1.54.1/src/runtime/io/driver.rs";
+    const OWN: &str = "/app/src/main.rs";
     const LOCK: [(&str, &str); 3] = [
         ("0x7f00", ""),
         ("<std::sys::sync::mutex::futex::Mutex>::lock_contended", STD),
@@ -308,6 +320,8 @@ mod tests {
             Some(RUNTIME_LOCK)
         );
         assert_eq!(excuse(&cause(CauseClass::Io, &runtime)), None);
+        let log = taken_by(("lock", "/rustc/0/library/std/src/io/stdio.rs"));
+        assert_eq!(excuse(&cause(CauseClass::Lock, &log)), Some(LOG_LOCK));
         let others = [
             ("app::cache::get", OWN),
             ("pool::get", "/x/tokio-postgres-0.7.1/src/pool.rs"),

@@ -336,7 +336,8 @@ fn a_wait_is_interrupted_as_ever() {
     let (mut near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
     static WAITS: AtomicU64 = AtomicU64::new(0);
     static WAS_TOLD: AtomicI32 = AtomicI32::new(0);
-    (WAITS.store(0, SeqCst), WAS_TOLD.store(0, SeqCst));
+    WAITS.store(0, SeqCst);
+    WAS_TOLD.store(0, SeqCst);
     let watched = thread::spawn(move || {
         // SAFETY: its own number.
         WAITS.store(unsafe { libc::pthread_self() }, SeqCst);
