@@ -6,6 +6,10 @@
 //! else on that loop could use, is charged to the endpoint. Waits at an `.await`, `spawn_blocking`,
 //! `block_in_place`, long computations and a busy machine are not blocking, and aren't counted.
 //!
+//! [`Monitor::spawn`] does the same for tasks, by name, [`Monitor::service_layer`] for services that
+//! don't speak HTTP, and [`Monitor::spawn_blocking`] tells how long jobs wait for a thread of the
+//! blocking pool. What is not covered the [snapshot](Snapshot::not_covered) says itself.
+//!
 //! ```
 //! use unstall_loop_monitor::{Mode, Monitor};
 //!
