@@ -46,6 +46,13 @@ pub(crate) struct PollStart {
     kind: PollKind,
 }
 
+impl PollStart {
+    /// When the poll began, as its thread's slot tells it.
+    pub(crate) fn began_ns(self) -> u64 {
+        self.at_ns
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum PollKind {
     /// Timed only.
@@ -205,7 +212,6 @@ impl Meter {
             .is_some_and(|owner| owner.load(Relaxed) != thread)
     }
 
-    /// When a poll began, as its thread's slot tells it.
     /// Begins a poll; `None` inside another one, whose part it is.
     pub(crate) fn begin_poll(&self, endpoint: &EndpointCells) -> Option<PollStart> {
         thread_state::with(|hot| {

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::cause::{Cause, CauseClass};
-use unstall_loop_monitor::process::{Activity, Namer, ProcessView};
+use unstall_loop_monitor::process::peers::Peers;
+use unstall_loop_monitor::process::{Activity, Namer, ProcessError, ProcessView};
 
 /// Long against a look, short against a test's patience.
 const WAIT: Duration = Duration::from_millis(400);
@@ -212,4 +213,39 @@ fn remains_of_earlier_calls_are_on_no_stack() {
         "{functions:#?}"
     );
     assert!(!has("leaves_remains"), "{functions:#?}");
+}
+
+#[test]
+fn another_process_is_named_with_its_own_environment() {
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .env("REDIS_URL", "redis://:secret@localhost:44551/0")
+        .spawn()
+        .expect("sleeps");
+    let cause = loop {
+        // Until it has become `sleep`, it is still this program, or not yet asleep.
+        let view = ProcessView::of(child.id()).expect("may be read");
+        let task = view.task(child.id()).expect("runs");
+        let cause = Namer::new(&view)
+            .expect("readable")
+            .name(&task)
+            .expect("readable");
+        if let Some(cause) = cause.filter(|cause| cause.class == CauseClass::Sleep) {
+            break cause;
+        }
+    };
+    assert_eq!(cause.syscall.as_deref(), Some("clock_nanosleep"));
+    assert!(!cause.frames.is_empty());
+    let view = ProcessView::of(child.id()).expect("may be read");
+    assert_eq!(view.command().expect("readable"), "sleep 60");
+    let mut peers = Peers::of(&view).expect("readable");
+    let address = "127.0.0.1:44551".parse().expect("an address");
+    assert_eq!(
+        peers.name(address, None).as_deref(),
+        Some("redis (REDIS_URL)")
+    );
+    child.kill().expect("ends");
+    child.wait().expect("ends");
+    let error = ProcessView::of(child.id()).expect_err("it has ended");
+    assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
 }
