@@ -2,7 +2,7 @@
 //! blocks is named with its line and its server, and what nobody asked for is unproven.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const VARIANTS: &str = "reference-service/src/variants/blocking/";
 struct Stand {
     testbed: Testbed,
     hook: IdentityStub,
+    _worker: Child,
     database_url: String,
     reference: PathBuf,
 }
@@ -72,11 +73,9 @@ fn start(reference: PathBuf) -> Stand {
         .args(["--database-url", &database_url])
         .args(["--redis-url", &testbed.redis_url()])
         .stdout(Stdio::null());
-    testbed
-        .guard()
-        .spawn(worker, StopSignal::Term)
-        .expect("the worker starts");
+    let worker = testbed.guard().spawn(worker, StopSignal::Term);
     Stand {
+        _worker: worker.expect("the worker starts"),
         hook: IdentityStub::start(Duration::ZERO).expect("a hook"),
         testbed,
         database_url,

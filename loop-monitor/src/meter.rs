@@ -46,13 +46,6 @@ pub(crate) struct PollStart {
     kind: PollKind,
 }
 
-impl PollStart {
-    /// When the poll began, as its thread's slot tells it.
-    pub(crate) fn began_ns(self) -> u64 {
-        self.at_ns
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 enum PollKind {
     /// Timed only.

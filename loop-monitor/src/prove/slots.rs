@@ -16,8 +16,9 @@ use crate::cause::CauseClass;
 
 /// Places that are told apart in one process at one time. Beyond, calls are counted without.
 pub(super) const SLOTS_MAX: usize = 256;
-/// Words of stack that are copied: 32 KiB, many times what lies between a call and its handler.
-pub(super) const STACK_WORDS: usize = 4_096;
+/// Words of stack that are copied: 128 KiB. A blocking HTTP client built without optimisation puts
+/// more than 32 KiB between its socket and its caller.
+pub(super) const STACK_WORDS: usize = 16_384;
 /// Return addresses found by frame pointers.
 pub(super) const RETURNS_MAX: usize = 48;
 /// Longest path or address that is kept whole.

@@ -9,6 +9,7 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use unstall_loop_monitor::certificate::PROVE_VARIABLE;
 use unstall_testbed::{Options, Testbed};
 
 use super::python_service;
@@ -84,7 +85,10 @@ pub(crate) struct Running {
 impl Running {
     /// Our program; otherwise as `start_command`.
     fn start(arguments: &[&str], ready: &str) -> (Self, String) {
-        let mut command = program();
+        Self::start_program(program(), arguments, ready)
+    }
+
+    fn start_program(mut command: Command, arguments: &[&str], ready: &str) -> (Self, String) {
         command
             .args(arguments)
             .env("RUST_LOG", "unstall_reference_service=info");
@@ -157,8 +161,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts a state on a free port and waits until it listens: the program with these steps, or
-    /// one of the example's versions.
+    /// Starts a state on a free port and waits until it listens: the program with these steps,
+    /// maybe under proof, or one of the example's versions.
     pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
         if let Some(python) = python_service::of_state(state, database_url, redis_url) {
             let (program, rest) = Running::start_command(python, "Uvicorn running on http://");
@@ -168,21 +172,36 @@ impl Service {
                 address: address.parse().expect("an address"),
             };
         }
-        Self::start_with(&[
-            "--steps",
-            state,
-            "--database-url",
-            database_url,
-            "--redis-url",
-            redis_url,
-        ])
+        let mut command = program();
+        let steps = match state.strip_suffix(" under proof") {
+            Some(steps) => {
+                command.env(PROVE_VARIABLE, "1");
+                steps
+            }
+            None => state,
+        };
+        Self::of_program(
+            command,
+            &[
+                "--steps",
+                steps,
+                "--database-url",
+                database_url,
+                "--redis-url",
+                redis_url,
+            ],
+        )
     }
 
     /// The program, with any options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
+        Self::of_program(program(), options)
+    }
+
+    fn of_program(command: Command, options: &[&str]) -> Self {
         let mut arguments = vec!["--port", "0"];
         arguments.extend(options);
-        let (program, address) = Running::start(&arguments, "listening on ");
+        let (program, address) = Running::start_program(command, &arguments, "listening on ");
         Self {
             program,
             address: address.parse().expect("an address"),
