@@ -6,6 +6,7 @@ use super::judge::Judge;
 use super::ledger::{Charge, Tally};
 use super::runtime::Runtime;
 use super::watched_thread::WatchedThread;
+use crate::cause::CauseClass;
 use crate::watched::{
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, SleepSource, WatchSummary, WatchedCause, WatchedLoop,
 };
@@ -51,7 +52,8 @@ impl Parts<'_> {
                     }
                     Charge::Site(_) | Charge::Unknown => {
                         watched.blocked_ns += tally.total_ns;
-                        join(causes.entry(self.judge.unknown()).or_default(), tally);
+                        let unknown = self.judge.nameless(CauseClass::Unknown);
+                        join(causes.entry(unknown).or_default(), tally);
                     }
                 }
             }
@@ -170,6 +172,8 @@ fn join(into: &mut Tally, tally: Tally) {
 fn ranked(judge: &Judge, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
     let mut ranked: Vec<WatchedCause> = causes
         .into_iter()
+        // Nothing but the way back to a core: not kept at all.
+        .filter(|(_, tally)| tally.total_ns > 0)
         .map(|(number, tally)| WatchedCause {
             cause: judge.cause(number).clone(),
             count: tally.count,
