@@ -18,6 +18,7 @@ mod private_servers;
 mod progress;
 mod record_file;
 mod session;
+#[cfg(target_arch = "x86_64")]
 mod watch_view;
 
 fn main() -> ExitCode {

@@ -31,7 +31,7 @@ mod lag;
 mod layer;
 mod meter;
 mod monitor;
-#[cfg(feature = "outside")]
+#[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
 pub mod outside;
 mod poll_slots;
 mod polls;

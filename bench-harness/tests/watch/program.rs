@@ -185,7 +185,8 @@ pub(crate) fn summary_of(stdout: &[u8]) -> WatchSummary {
 /// Idle, running, waiting for a core, for the interpreter and blocked add up to the time that a
 /// loop was watched: for all of them no longer than the watch, and for the first just as long, but
 /// for the moment between its last record and the summary.
-fn assert_conserved(summary: &WatchSummary) {
+#[track_caller]
+pub(crate) fn assert_conserved(summary: &WatchSummary) {
     assert!(!summary.loops.is_empty(), "{summary:#?}");
     let times = summary.loops.iter().map(|watched| {
         watched.idle_ns

@@ -8,7 +8,7 @@ use super::python::{Python, PythonStack};
 use super::runtime::{MappedFiles, Runtime};
 use super::v8::V8;
 use super::watched_thread::site;
-use crate::cause::{Cause, CauseClass, Frame, Target};
+use crate::cause::{Cause, CauseClass, Frame};
 use crate::process::descriptors::{Descriptors, Subject};
 use crate::process::peers::Peers;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};

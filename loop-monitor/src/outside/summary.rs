@@ -143,12 +143,16 @@ impl Parts<'_> {
             ));
         }
         if shared.count > 0 {
+            let (count, ms) = (shared.count, shared.total_ns / 1_000_000);
+            let how = if threads.iter().all(WatchedThread::is_told_places) {
+                "The kernel told each one's call and its object; its source line is taken from \
+                 those that were seen at the same call on the same object."
+            } else {
+                "Their time is shared out over what was seen at the same place of the program, or, \
+                 where the place isn't known, over all that was seen."
+            };
             note(&format!(
-                "{} sleeps ({} ms together) ended before they were looked at; their time is \
-                 shared out over what was seen at the same place of the program, or, where the \
-                 place isn't known, over all that was seen.",
-                shared.count,
-                shared.total_ns / 1_000_000
+                "{count} sleeps ({ms} ms) ended before they were looked at. {how}"
             ));
         }
         notes

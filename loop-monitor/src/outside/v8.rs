@@ -178,8 +178,9 @@ impl V8 {
         } else {
             word(at).and_then(small_integer)
         };
-        let names = [own_name, guessed_name].into_iter().flatten();
-        let name = names.filter(|name| !name.is_empty()).last();
+        // A guess is longer, `routes./usage`, and only made for functions without a name.
+        let names = [guessed_name, own_name].into_iter().flatten();
+        let name = names.into_iter().find(|name| !name.is_empty());
         (name, begin.and_then(|begin| usize::try_from(begin).ok()))
     }
 
