@@ -1,16 +1,23 @@
-//! What measuring a poll costs, side by side: bare, [`Mode::Counters`], [`Mode::FullSplit`].
+//! What measuring costs, side by side in one run: bare, [`Mode::Counters`], [`Mode::FullSplit`],
+//! and what tokio-metrics asks for its instrumentation of a task.
 //!
-//! A task yields to the scheduler between polls of a future that is ready at once, wrapped
-//! or not; so the absolute difference to `bare` is the monitor's price per poll. The promise is at
-//! most 100 ns in counters mode. What the hooks cost per park is measured apart.
+//! - `poll`: a task yields to the scheduler between polls of a future that is ready at once,
+//!   wrapped or not; so the absolute difference to `bare` is the price per poll. The promise is at
+//!   most 100 ns in counters mode.
+//! - `park`: what the hooks cost each time that a loop runs dry, at most 1 µs. Instrumented tasks
+//!   cost nothing there: tokio-metrics has no hooks.
+//! - `request`: what a whole request costs that needs one poll, with a body of one piece: finding
+//!   the endpoint, three measured polls, and the measured dropping of the body.
 
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
 use nix::time::ClockId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
@@ -19,6 +26,8 @@ use unstall_loop_monitor::{Mode, Monitor};
 
 /// Polls per measured batch; enough that the two clock reads around it vanish.
 const POLLS: u64 = 10_000;
+/// Requests per measured batch.
+const REQUESTS: u64 = 1_000;
 /// Parks per measured batch.
 const PARKS: u64 = 1_000;
 
@@ -96,8 +105,53 @@ fn bench_polls(criterion: &mut Criterion) {
                 bencher.iter_custom(|batches| time(&runtime, workers, batches, &mut task));
             });
         }
+        group.bench_function("tokio-metrics", |bencher| {
+            let runtime = runtime(workers, None);
+            let monitor = tokio_metrics::TaskMonitor::new();
+            let mut task = || monitor.instrument(pending_often());
+            bencher.iter_custom(|batches| time(&runtime, workers, batches, &mut task));
+        });
         group.finish();
     }
+}
+
+/// Asks a service again and again, and takes the whole body each time.
+async fn request_often<S, B>(mut service: S) -> Result<(), Infallible>
+where
+    S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
+    B: http_body::Body<Error: std::fmt::Debug>,
+{
+    for request in 0..REQUESTS {
+        let response = service.call(Request::new(())).await?;
+        let body = response.into_body().collect().await;
+        black_box(body.expect("it is in memory").to_bytes());
+        // A connection's task lets others go first now and then, too.
+        if request % 16 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+fn bench_requests(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("request");
+    group.throughput(Throughput::Elements(REQUESTS));
+    let service = service_fn(|_: Request<()>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"pong"))))
+    });
+    group.bench_function("bare", |bencher| {
+        let runtime = runtime(1, None);
+        let task = || request_often(service);
+        bencher.iter_custom(|batches| time(&runtime, 1, batches, task));
+    });
+    group.bench_function("counters", |bencher| {
+        let monitor = Monitor::builder().build();
+        let runtime = runtime(1, Some(&monitor));
+        let layer = monitor.layer_by(|_: &Request<()>| "/health".to_owned());
+        let task = || request_often(layer.layer(service));
+        bencher.iter_custom(|batches| time(&runtime, 1, batches, task));
+    });
+    group.finish();
 }
 
 /// Waits at an await whose event is there already, so that the loop parks and goes on at once.
@@ -133,5 +187,5 @@ fn bench_parks(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench_polls, bench_parks);
+criterion_group!(benches, bench_polls, bench_requests, bench_parks);
 criterion_main!(benches);

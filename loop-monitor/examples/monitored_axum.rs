@@ -1,4 +1,5 @@
-//! A service of three routes under the monitor: one answers at once, one waits, one blocks.
+//! A service under the monitor: one route answers at once, one waits, one blocks, one spawns a task
+//! that blocks, and one does its blocking work where it belongs, in the pool.
 //!
 //!     cargo run -p unstall-loop-monitor --example monitored_axum
 //!     curl http://127.0.0.1:8080/block
@@ -8,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::State;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use unstall_loop_monitor::Monitor;
@@ -34,6 +36,9 @@ async fn serve(monitor: Monitor) -> Result<(), AnyError> {
         .route("/quick", get(|| async { "at once\n" }))
         .route("/wait", get(wait))
         .route("/block", get(block))
+        .route("/spawn", get(spawn))
+        .route("/pool", get(pool))
+        .with_state(monitor.clone())
         .layer(monitor.layer())
         .merge(monitor.router());
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));
@@ -57,4 +62,26 @@ async fn wait() -> &'static str {
 async fn block() -> &'static str {
     std::thread::sleep(Duration::from_millis(150));
     "blocked; nobody else was served\n"
+}
+
+/// Counted under `tasks`, not as time of this route.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the monitor is there to find"
+)]
+async fn spawn(State(monitor): State<Monitor>) -> &'static str {
+    monitor.spawn("mailer", async {
+        std::thread::sleep(Duration::from_millis(150));
+    });
+    "spawned; nobody is served while the task blocks\n"
+}
+
+/// Counted under `pool`, with its wait for a thread.
+#[expect(clippy::disallowed_methods, reason = "the pool's threads may block")]
+async fn pool(State(monitor): State<Monitor>) -> Result<&'static str, String> {
+    let job = monitor.spawn_blocking("thumbnail", || {
+        std::thread::sleep(Duration::from_millis(150));
+    });
+    job.await.map_err(|error| error.to_string())?;
+    Ok("done in the pool; the loop was free\n")
 }

@@ -5,7 +5,7 @@
 //! its core by itself (a voluntary switch) or took a major fault. A poll that merely computes, or
 //! was preempted, has neither, whatever its wall time.
 
-use crate::readings::{Reading, nanoseconds};
+use crate::readings::Reading;
 
 /// What happened on a thread between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Interval {
     /// From an earlier to a later reading of the same thread.
     pub(crate) fn between(from: &Reading, to: &Reading) -> Self {
         Self {
-            wall_ns: nanoseconds(to.wall.saturating_duration_since(from.wall)),
+            wall_ns: to.wall_ns.saturating_sub(from.wall_ns),
             cpu_ns: to.cpu_ns.saturating_sub(from.cpu_ns),
             runqueue_ns: to.run_delay_ns.saturating_sub(from.run_delay_ns),
             sleeps: u64::try_from(to.sleeps - from.sleeps).unwrap_or(0),

@@ -10,7 +10,6 @@ use tower_service::Service;
 use crate::cells::Part;
 use crate::monitor::Monitor;
 use crate::polls::{Charged, MonitoredBody, MonitoredFuture};
-use crate::thread_state;
 
 /// Gives a request's route, a template such as `/users/{id}`; `None` when no route matched.
 ///
@@ -92,15 +91,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let route = self.route_of.route_of(&request);
         let registry = self.monitor.inner.meter.endpoints();
-        let mut charged = Charged {
-            endpoint: registry.resolve(request.method(), route.as_deref()),
-            monitor: self.monitor.clone(),
-            hold_ns: 0,
-        };
-        // Within a poll that is measured already, this is the same request seen by a second layer.
-        if !thread_state::in_poll() {
-            charged.endpoint.count_request(thread_state::this_thread());
-        }
+        let endpoint = registry.resolve(request.method(), route.as_deref());
+        let mut charged = Charged::new(self.monitor.clone(), endpoint);
+        charged.count_begun();
         // A service may work, or block, before it returns its future.
         let future = charged.measure(Part::Handler, || self.inner.call(request));
         MonitoredFuture::new(future, charged)

@@ -6,6 +6,10 @@
 //! else on that loop could use, is charged to the endpoint. Waits at an `.await`, `spawn_blocking`,
 //! `block_in_place`, long computations and a busy machine are not blocking, and aren't counted.
 //!
+//! [`Monitor::spawn`] does the same for tasks, by name, [`Monitor::service_layer`] for services that
+//! don't speak HTTP, and [`Monitor::spawn_blocking`] tells how long jobs wait for a thread of the
+//! blocking pool. What is not covered the [snapshot](Snapshot::not_covered) says itself.
+//!
 //! ```
 //! use unstall_loop_monitor::{Mode, Monitor};
 //!
@@ -19,12 +23,14 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod calls;
 pub mod cause;
 mod cells;
 pub mod certificate;
 mod charge;
 mod conservation;
 mod endpoints;
+mod exposition;
 mod histogram;
 mod kernel_canary;
 mod lag;
@@ -35,6 +41,7 @@ mod monitor;
 pub mod outside;
 mod poll_slots;
 mod polls;
+mod pool;
 #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
 pub mod process;
 mod prometheus;
@@ -43,14 +50,21 @@ mod readings;
 mod router;
 mod runtime_totals;
 mod snapshot;
+mod tasks;
 mod thread_state;
 mod warning;
 pub mod watched;
+#[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+mod watcher;
+#[cfg(not(all(feature = "watch", target_os = "linux", target_arch = "x86_64")))]
+#[path = "no_watcher.rs"]
+mod watcher;
 pub mod wire;
 
+pub use calls::{CallLayer, CallService};
 pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};
 pub use monitor::{Monitor, MonitorBuilder, PathError};
-pub use polls::{MonitoredBody, MonitoredFuture};
+pub use polls::{MonitoredBody, MonitoredCall, MonitoredFuture, MonitoredTask};
 pub use wire::{Mode, Snapshot};

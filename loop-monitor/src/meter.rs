@@ -1,12 +1,12 @@
 //! Per thread: which polls run, when the kernel's counters are read, and to whom a difference goes.
 //!
 //! [`Mode::Counters`](crate::Mode::Counters) times each poll by two clock reads and reads the
-//! kernel only at unpark, at park, after a poll above [`LONG_POLL`], and when [`READING_AGE_MAX`]
-//! has passed. Within one such interval nobody knows the CPU time of a single poll, so the
-//! interval's blocked time goes to its longest poll, never more than that poll lasted: *exact*
-//! when the poll fills 90 % of the interval, else *shared*; the rest, and intervals
-//! without a poll, are unattributed. An interval with noticeable blocked time switches its thread
-//! to the full split (readings around every poll) for [`FULL_SPLIT_AFTER_DIRTY`].
+//! kernel only at unpark, at park, after a poll above [`LONG_POLL_NS`], and when
+//! [`READING_AGE_NS_MAX`] has passed. Within one such interval nobody knows the CPU time of a single
+//! poll, so the interval's blocked time goes to its longest poll, never more than that poll lasted:
+//! *exact* when the poll fills 90 % of the interval, else *shared*; the rest, and intervals without
+//! a poll, are unattributed. An interval with noticeable blocked time switches its thread to the
+//! full split (readings around every poll) for [`FULL_SPLIT_AFTER_DIRTY_NS`].
 //!
 //! The time between park and unpark belongs to no interval, so a loop's idle wait never counts.
 //! On a thread whose parks aren't seen (the `block_on` thread of a multi-thread runtime, a runtime
@@ -15,22 +15,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cells::{BlockedCells, EndpointCells, Part};
 use crate::charge::Charge;
 use crate::conservation::Interval;
 use crate::endpoints::EndpointRegistry;
 use crate::poll_slots::{self, SlotReading};
-use crate::readings::{Reading, monotonic_ns, nanoseconds};
+use crate::readings::{Reading, monotonic_ns};
 use crate::thread_state::{self, Hot, LongestPoll, Role, read_thread};
 
 /// A poll above this is read after at once: a wait of 200 µs never hides among others.
-pub(crate) const LONG_POLL: Duration = Duration::from_micros(100);
+const LONG_POLL_NS: u64 = 100_000;
 /// A busy loop is read at least this often.
-pub(crate) const READING_AGE_MAX: Duration = Duration::from_millis(10);
+const READING_AGE_NS_MAX: u64 = 10_000_000;
 /// How long a thread splits every poll after it was caught blocking.
-pub(crate) const FULL_SPLIT_AFTER_DIRTY: Duration = Duration::from_secs(1);
+const FULL_SPLIT_AFTER_DIRTY_NS: u64 = 1_000_000_000;
 /// Below this, a wait (a contended allocator, say) doesn't call for the full split.
 const DIRTY_NS: u64 = 50_000;
 /// Workers that are told apart when `block_in_place` moves a loop to another thread.
@@ -41,16 +41,23 @@ static MONITORS: AtomicU64 = AtomicU64::new(0);
 /// A monitored poll that has begun; [`Meter::end_poll`] wants it back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollStart {
-    at: Instant,
+    at_ns: u64,
     kind: PollKind,
+}
+
+impl PollStart {
+    /// When the poll began, as its thread's slot tells it.
+    pub(crate) fn began_ns(self) -> u64 {
+        self.at_ns
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 enum PollKind {
     /// Timed only.
     Timed,
-    /// A reading was taken at its start.
-    Split(Reading),
+    /// A reading was taken at its start, and kept by the thread.
+    Split,
     /// On a thread that lost its loop.
     OffLoop,
 }
@@ -92,8 +99,6 @@ pub(crate) struct Meter {
     always_split: bool,
     endpoints: EndpointRegistry,
     unattributed: BlockedCells,
-    /// One moment by both clocks.
-    epoch: (Instant, u64),
     /// By worker, the thread that was last seen to run its loop.
     loop_threads: Box<[AtomicUsize]>,
 }
@@ -105,7 +110,6 @@ impl Meter {
             always_split,
             endpoints,
             unattributed: BlockedCells::default(),
-            epoch: (Instant::now(), monotonic_ns()),
             loop_threads: (0..WORKERS_TRACKED).map(|_| AtomicUsize::new(0)).collect(),
         }
     }
@@ -217,38 +221,40 @@ impl Meter {
             if hot.role.get() == Role::Unknown {
                 self.claim_loop(hot);
             }
-            let at = Instant::now();
+            let mut start = PollStart {
+                at_ns: monotonic_ns(),
+                kind: PollKind::Timed,
+            };
             if self.lost_loop(hot) {
-                let kind = PollKind::OffLoop;
-                return Some(PollStart { at, kind });
+                start.kind = PollKind::OffLoop;
+                return Some(start);
             }
             let split = self.always_split
                 || !hot.hooked.get()
-                || hot.full_split_until.get().is_some_and(|until| at < until);
-            let start = if split && let Some(reading) = read_thread() {
-                if hot.hooked.get() {
-                    self.close_interval(hot, &reading, None);
-                }
-                PollStart {
-                    // The reading's own microseconds hold the loop, but they aren't the handler's.
-                    at: Instant::now(),
-                    kind: PollKind::Split(reading),
-                }
-            } else {
-                let kind = PollKind::Timed;
-                PollStart { at, kind }
-            };
+                || start.at_ns < hot.full_split_until_ns.get();
+            if split && self.begin_split(hot) {
+                start.kind = PollKind::Split;
+                // The reading's own microseconds hold the loop, but they aren't the handler's.
+                start.at_ns = monotonic_ns();
+            }
             if let Some(slot) = hot.slot.get() {
-                slot.enter(endpoint.id, self.on_system_clock(start.at));
+                slot.enter(endpoint.id, start.at_ns);
             }
             Some(start)
         })
     }
 
-    /// The system's monotonic clock at that moment.
-    fn on_system_clock(&self, at: Instant) -> u64 {
-        let (epoch, epoch_ns) = self.epoch;
-        epoch_ns + nanoseconds(at.saturating_duration_since(epoch))
+    /// Reads the thread at the begin of a poll, if that can be done.
+    #[cold]
+    fn begin_split(&self, hot: &Hot) -> bool {
+        let reading = read_thread();
+        if hot.hooked.get()
+            && let Some(reading) = &reading
+        {
+            self.close_interval(hot, reading, None);
+        }
+        hot.split_from.set(reading);
+        reading.is_some()
     }
 
     /// Ends a poll, charges it to its endpoint, and adds its hold to that of its request.
@@ -260,12 +266,12 @@ impl Meter {
         request_hold_ns: &mut u64,
     ) -> PollCost {
         thread_state::with(|hot| {
-            let now = Instant::now();
+            let now_ns = monotonic_ns();
             hot.in_poll.set(false);
             if let Some(slot) = hot.slot.get() {
                 slot.leave();
             }
-            let hold = now.saturating_duration_since(start.at);
+            let hold_ns = now_ns.saturating_sub(start.at_ns);
             let thread = hot.thread();
             if matches!(start.kind, PollKind::OffLoop) || self.lost_loop(hot) {
                 hot.set_role(Role::OffLoop);
@@ -273,18 +279,19 @@ impl Meter {
                 endpoint.count_off_loop_poll(thread, part);
                 return PollCost::default();
             }
-            let hold_ns = nanoseconds(hold);
             *request_hold_ns += hold_ns;
             endpoint.count_poll(thread, part, hold_ns, *request_hold_ns);
             let charged = (endpoint, part);
             let (blocked_ns, runqueue_ns) = match start.kind {
-                PollKind::Split(before) => self.end_split(hot, &before, hold, now, charged),
-                PollKind::Timed | PollKind::OffLoop => self.end_timed(hot, hold, now, charged),
+                PollKind::Split => self.end_split(hot, hold_ns, charged),
+                PollKind::Timed | PollKind::OffLoop => {
+                    self.end_timed(hot, hold_ns, now_ns, charged)
+                }
             };
             PollCost {
-                hold,
+                hold: Duration::from_nanos(hold_ns),
                 blocked: Duration::from_nanos(blocked_ns),
-                runqueue: Duration::from_nanos(runqueue_ns).min(hold),
+                runqueue: Duration::from_nanos(runqueue_ns.min(hold_ns)),
             }
         })
     }
@@ -293,25 +300,22 @@ impl Meter {
     fn end_split(
         &self,
         hot: &Hot,
-        before: &Reading,
-        hold: Duration,
-        now: Instant,
+        hold_ns: u64,
         (endpoint, part): (&EndpointCells, Part),
     ) -> (u64, u64) {
-        let Some(after) = read_thread() else {
+        let (Some(before), Some(after)) = (hot.split_from.take(), read_thread()) else {
             return (0, 0);
         };
-        let interval = Interval::between(before, &after);
+        let interval = Interval::between(&before, &after);
         let blocked_ns = interval.blocked_ns();
         endpoint.add_blocked(part, interval.class(), blocked_ns, true);
         if self.always_split {
             // The first reading's own microseconds are in the interval; the handler can't have
             // computed, or waited, for longer than it held the loop.
-            let hold_ns = nanoseconds(hold);
             let (cpu_ns, runqueue_ns) = (interval.cpu_ns, interval.runqueue_ns);
             endpoint.add_split(hot.thread(), cpu_ns.min(hold_ns), runqueue_ns.min(hold_ns));
         }
-        note_dirt(hot, blocked_ns, now);
+        note_dirt(hot, blocked_ns, after.wall_ns);
         if hot.hooked.get() {
             hot.start_interval(after);
         }
@@ -322,11 +326,10 @@ impl Meter {
     fn end_timed(
         &self,
         hot: &Hot,
-        hold: Duration,
-        now: Instant,
+        hold_ns: u64,
+        now_ns: u64,
         (endpoint, part): (&EndpointCells, Part),
     ) -> (u64, u64) {
-        let hold_ns = nanoseconds(hold);
         if hold_ns > hot.longest.get().hold_ns {
             hot.longest.set(LongestPoll {
                 hold_ns,
@@ -337,8 +340,8 @@ impl Meter {
         let stale = hot
             .last_reading
             .get()
-            .is_some_and(|last| now.saturating_duration_since(last.wall) >= READING_AGE_MAX);
-        if (hold > LONG_POLL || stale)
+            .is_some_and(|last| now_ns.saturating_sub(last.wall_ns) >= READING_AGE_NS_MAX);
+        if (hold_ns > LONG_POLL_NS || stale)
             && let Some(reading) = read_thread()
         {
             return self.close_interval(hot, &reading, Some(endpoint));
@@ -363,7 +366,7 @@ impl Meter {
         };
         let interval = Interval::between(&last, reading);
         let charge = Charge::of(&interval, longest.hold_ns);
-        note_dirt(hot, interval.blocked_ns(), reading.wall);
+        note_dirt(hot, interval.blocked_ns(), reading.wall_ns);
         self.unattributed
             .add(charge.class, charge.unattributed_ns, true);
         if charge.longest_ns == 0 {
@@ -382,8 +385,9 @@ impl Meter {
     }
 }
 
-fn note_dirt(hot: &Hot, blocked_ns: u64, now: Instant) {
+fn note_dirt(hot: &Hot, blocked_ns: u64, now_ns: u64) {
     if blocked_ns >= DIRTY_NS {
-        hot.full_split_until.set(Some(now + FULL_SPLIT_AFTER_DIRTY));
+        hot.full_split_until_ns
+            .set(now_ns + FULL_SPLIT_AFTER_DIRTY_NS);
     }
 }

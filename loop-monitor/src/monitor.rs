@@ -6,14 +6,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
+use crate::cause::Cause;
 use crate::cells::{EndpointCells, Part};
 use crate::endpoints::EndpointRegistry;
 use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::pool::PoolCells;
 use crate::runtime_totals::WatchedRuntime;
 use crate::warning::LongHold;
+use crate::watcher::{self, Watch};
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
 
 /// Endpoints told apart unless configured otherwise.
@@ -43,6 +46,7 @@ pub(crate) struct MonitorState {
     /// Threads that Tokio has started and not yet stopped: workers and pool.
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
+    pub(crate) pool: PoolCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -50,6 +54,7 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    pub(crate) watch: Option<Watch>,
 }
 
 /// Where the snapshot is served, and to whom.
@@ -77,7 +82,10 @@ pub struct MonitorBuilder {
     mode: Mode,
     warn_over: Duration,
     endpoints_max: usize,
+    pool_threads_max: Option<usize>,
     access: Access,
+    #[cfg(feature = "watch")]
+    watch_over: Option<Duration>,
 }
 
 impl Monitor {
@@ -89,11 +97,14 @@ impl Monitor {
             mode: Mode::Counters,
             warn_over: WARN_OVER,
             endpoints_max: ENDPOINTS_MAX,
+            pool_threads_max: None,
             access: Access {
                 snapshot_path: SNAPSHOT_PATH.to_owned(),
                 metrics_path: METRICS_PATH.to_owned(),
                 token: None,
             },
+            #[cfg(feature = "watch")]
+            watch_over: None,
         }
     }
 
@@ -111,6 +122,10 @@ impl Monitor {
                 "a loop monitor was installed into a second runtime, whose workers it takes for \
                  the first one's: build a monitor for each",
             );
+        }
+        watcher::start(&self.inner);
+        if let Some(threads_max) = self.inner.pool.threads_max() {
+            builder.max_blocking_threads(threads_max);
         }
         // Weak: the runtime owns the hooks and the monitor a handle of the runtime.
         let [park, unpark, start, stop] = std::array::from_fn(|_| Arc::downgrade(&self.inner));
@@ -196,10 +211,35 @@ impl MonitorBuilder {
         self
     }
 
-    /// Endpoints told apart; requests to further ones share a bucket.
+    /// Watches: one thread, started when the monitor is installed, names a poll that is older than
+    /// `threshold` (1 ms at least) while it still runs: why, in which system call, on which file
+    /// or peer, and from which line. It says so in the log, once a second per endpoint at most,
+    /// and in the snapshot's `causes`.
+    ///
+    /// Only on x86-64 Linux; elsewhere it warns that it can't. Lines need debug information, of
+    /// which line tables are enough (`debug = "line-tables-only"` in the release profile), and are
+    /// most reliable with `-C force-frame-pointers=yes`.
+    #[cfg(feature = "watch")]
+    #[must_use]
+    pub fn watch(mut self, threshold: Duration) -> Self {
+        self.watch_over = Some(threshold);
+        self
+    }
+
+    /// Endpoints told apart, and names of tasks, and names of jobs for the pool; requests, tasks
+    /// and jobs of further ones share a bucket of their kind.
     #[must_use]
     pub fn endpoint_cap(mut self, endpoints_max: usize) -> Self {
         self.endpoints_max = endpoints_max;
+        self
+    }
+
+    /// Threads that the blocking pool may have, 1 at least: [`Monitor::install`] tells the
+    /// runtime's builder (`max_blocking_threads`), so that both know the same number. Without it,
+    /// the builder is left alone and the monitor takes Tokio's default of 512 for granted.
+    #[must_use]
+    pub fn pool_threads_max(mut self, threads_max: usize) -> Self {
+        self.pool_threads_max = Some(threads_max.max(1));
         self
     }
 
@@ -232,6 +272,7 @@ impl MonitorBuilder {
     /// thread whether its counters see a sleep; so build it before the runtime.
     #[must_use]
     pub fn build(self) -> Monitor {
+        let watch = self.build_watch();
         let endpoints = EndpointRegistry::new(self.endpoints_max);
         let meter = Meter::new(self.mode == Mode::FullSplit, endpoints);
         let start_id = start_id(meter.id());
@@ -246,11 +287,34 @@ impl MonitorBuilder {
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
+                pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                watch,
             }),
         }
+    }
+
+    #[cfg(all(feature = "watch", target_os = "linux", target_arch = "x86_64"))]
+    fn build_watch(&self) -> Option<Watch> {
+        self.watch_over.map(Watch::new)
+    }
+
+    #[cfg(not(all(feature = "watch", target_os = "linux", target_arch = "x86_64")))]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same call as where there is a watcher"
+    )]
+    fn build_watch(&self) -> Option<Watch> {
+        #[cfg(feature = "watch")]
+        if self.watch_over.is_some() {
+            tracing::warn!(
+                target: "unstall",
+                "the loop monitor can't watch here: only on x86-64 Linux; it measures as ever",
+            );
+        }
+        None
     }
 }
 
@@ -302,17 +366,21 @@ impl MonitorState {
             request_hold_ns,
             start: self.meter.begin_poll(endpoint),
         };
+        if let Some(watch) = &self.watch {
+            watch.poll_began();
+        }
         poll()
     }
 
     #[cold]
-    fn warn(&self, endpoint: &EndpointCells, cost: PollCost) {
+    fn warn(&self, endpoint: &EndpointCells, cost: PollCost, cause: Option<&Cause>) {
         if let Some(suppressed) = endpoint.warnings.admit(self.started.elapsed()) {
             LongHold {
                 method: endpoint.method,
                 route: &endpoint.route,
                 cost,
                 suppressed,
+                cause,
             }
             .warn();
         }
@@ -333,8 +401,10 @@ impl Drop for MeasuredPoll<'_> {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
+            let watch = self.state.watch.as_ref();
+            let cause = watch.and_then(|watch| watch.poll_ended(start.began_ns(), cost.hold));
             if cost.hold > self.state.warn_over {
-                self.state.warn(self.endpoint, cost);
+                self.state.warn(self.endpoint, cost, cause.as_ref());
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod sockets;
 pub mod stack;
 pub mod symbols;
 pub mod task;
+mod unix_peer;
 mod unwind_tables;
 
 use std::fs;
@@ -343,6 +344,23 @@ mod tests {
         // Beyond the largest number that Linux gives (proc(5): pid_max is at most 2^22).
         let error = ProcessView::of((1 << 22) + 1).expect_err("no such process");
         assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let view = ProcessView::own();
+        let refused = io::Error::from(Errno::EACCES);
+        let error = view.error(Path::new("/proc/1/syscall"), refused);
+        assert!(matches!(error, ProcessError::NoPermission { .. }));
+        let text = error.to_string();
+        for part in [
+            "/proc/1/syscall",
+            "same user",
+            "CAP_SYS_PTRACE",
+            "--cap-add",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! A snapshot in Prometheus' text exposition format 0.0.4: base units, one family at a time.
+//! A snapshot in Prometheus' text exposition format: which families there are, and of what.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
-use crate::wire::{Blocked, Endpoint, Histogram, Snapshot};
+use crate::exposition::{Page, seconds};
+use crate::wire::{Blocked, Endpoint, Pool, PoolJobs, Snapshot};
 
 /// Renders every counter of a snapshot.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
@@ -10,28 +11,16 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     page.requests(snapshot);
     page.holds(snapshot);
     page.blocked(snapshot);
+    page.parts(snapshot);
+    page.tasks(snapshot);
+    // Absent where jobs can't be wrapped.
+    if let Some(pool) = &snapshot.pool {
+        page.pool(pool);
+        page.pool_durations(pool);
+    }
     page.process(snapshot);
     page.text
 }
-
-#[derive(Default)]
-struct Page {
-    text: String,
-}
-
-/// Upper bounds of the buckets that are exposed, 2 µs to 16.8 s: always the same ones, so that
-/// histograms of several moments and processes can be added. What is above is in `+Inf` only.
-const BUCKET_BOUNDS_US: [u64; 24] = {
-    let mut bounds = [0; 24];
-    let mut index = 0;
-    while index < bounds.len() {
-        bounds[index] = 2 << index;
-        index += 1;
-    }
-    bounds
-};
-
-type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Page {
     fn requests(&mut self, snapshot: &Snapshot) {
@@ -121,7 +110,158 @@ impl Page {
         }
     }
 
+    /// What a request's time on the loop was for.
+    fn parts(&mut self, snapshot: &Snapshot) {
+        let holds = "unstall_part_hold_seconds_total";
+        let blocked = "unstall_part_blocked_seconds_total";
+        for (name, help) in [
+            (
+                holds,
+                "Wall time of polls by part of the request: handler, body, or after it.",
+            ),
+            (
+                blocked,
+                "Time that polls kept their thread waiting, by part of the request.",
+            ),
+        ] {
+            self.family(name, "counter", help);
+            for (key, endpoint) in &snapshot.endpoints {
+                let (method, route) = split_key(key);
+                let parts = &endpoint.parts;
+                for (part, counters) in [
+                    ("handler", &parts.handler),
+                    ("body", &parts.body),
+                    ("after", &parts.after),
+                ] {
+                    let labels = [("method", method), ("route", route), ("part", part)];
+                    let ns = if name == holds {
+                        counters.hold_ns_sum
+                    } else {
+                        counters.blocked_ns
+                    };
+                    self.sample(name, &labels, seconds(ns));
+                }
+            }
+        }
+    }
+
+    fn tasks(&mut self, snapshot: &Snapshot) {
+        let tasks = &snapshot.tasks;
+        for (name, help, value) in [
+            (
+                "unstall_tasks_begun_total",
+                "Tasks begun, of those that were wrapped.",
+                (|task| task.requests) as fn(&Endpoint) -> u64,
+            ),
+            ("unstall_task_polls_total", "Polls of tasks.", |task| {
+                task.polls
+            }),
+        ] {
+            self.family(name, "counter", help);
+            for (task, counters) in tasks {
+                self.sample(name, &[("task", task)], value(counters) as f64);
+            }
+        }
+        let name = "unstall_task_hold_seconds";
+        let help = "Wall time of a task's poll, in which its loop did nothing else.";
+        self.family(name, "histogram", help);
+        for (task, counters) in tasks {
+            let sum_ns = Some(counters.hold_ns_sum);
+            self.histogram(name, &[("task", task)], &counters.hold, sum_ns);
+        }
+        let name = "unstall_task_blocked_seconds_total";
+        let help = "Time a task's poll kept its thread waiting, by class: slept or fault.";
+        self.family(name, "counter", help);
+        for (task, counters) in tasks {
+            let blocked = &counters.blocked;
+            for (class, ns) in [("slept", blocked.slept_ns), ("fault", blocked.fault_ns)] {
+                self.sample(name, &[("task", task), ("class", class)], seconds(ns));
+            }
+        }
+    }
+
+    fn pool(&mut self, pool: &Pool) {
+        for (name, help, value) in [
+            (
+                "unstall_pool_saturation",
+                "Wrapped jobs that run now, as a share of the threads that the pool may have.",
+                pool.saturation,
+            ),
+            (
+                "unstall_pool_threads_max",
+                "Threads that the blocking pool may have.",
+                pool.threads_max as f64,
+            ),
+        ] {
+            self.family(name, "gauge", help);
+            self.sample(name, &[], value);
+        }
+        for (name, kind, help, value) in [
+            (
+                "unstall_pool_jobs_total",
+                "counter",
+                "Jobs handed over to the blocking pool, of those that were wrapped.",
+                (|jobs| jobs.submitted) as fn(&PoolJobs) -> u64,
+            ),
+            (
+                "unstall_pool_jobs_cancelled_total",
+                "counter",
+                "Jobs given up before they began.",
+                |jobs| jobs.cancelled,
+            ),
+            (
+                "unstall_pool_queued",
+                "gauge",
+                "Jobs that wait for a thread now.",
+                |jobs| jobs.queued,
+            ),
+            (
+                "unstall_pool_running",
+                "gauge",
+                "Jobs that run now.",
+                |jobs| jobs.running,
+            ),
+        ] {
+            self.family(name, kind, help);
+            for (job, counters) in &pool.jobs {
+                self.sample(name, &[("job", job)], value(counters) as f64);
+            }
+        }
+    }
+
+    fn pool_durations(&mut self, pool: &Pool) {
+        let name = "unstall_pool_wait_seconds";
+        self.family(name, "histogram", "Time that a job waited for a thread.");
+        for (job, counters) in &pool.jobs {
+            let sum_ns = Some(counters.wait_ns_sum);
+            self.histogram(name, &[("job", job)], &counters.wait, sum_ns);
+        }
+        let name = "unstall_pool_run_seconds";
+        self.family(name, "histogram", "Time that a job kept its thread.");
+        for (job, counters) in &pool.jobs {
+            let sum_ns = Some(counters.run_ns_sum);
+            self.histogram(name, &[("job", job)], &counters.run, sum_ns);
+        }
+    }
+
+    /// The oldest poll per worker; threads outside of loops share a label.
+    fn worker_stall(&mut self, snapshot: &Snapshot) {
+        let name = "unstall_worker_poll_age_seconds";
+        let help = "Age of the monitored poll that the worker is in now; 0 between polls.";
+        self.family(name, "gauge", help);
+        let mut ages: BTreeMap<Option<u64>, u64> = BTreeMap::new();
+        for worker in &snapshot.workers {
+            let age = ages.entry(worker.worker).or_default();
+            *age = (*age).max(worker.poll_age_ns.unwrap_or(0));
+        }
+        for (worker, age_ns) in ages {
+            let worker = worker.map_or("none".to_owned(), |worker| worker.to_string());
+            self.sample(name, &[("worker", &worker)], seconds(age_ns));
+        }
+    }
+
     fn process(&mut self, snapshot: &Snapshot) {
+        self.worker_stall(snapshot);
         self.family("unstall_threads", "gauge", "Threads of the process.");
         let threads = snapshot.threads;
         for (kind, count) in [
@@ -190,67 +330,6 @@ impl Page {
             );
         }
     }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
-    }
-
-    /// Without a sum of its own, a histogram's sum is taken from the buckets' lower bounds.
-    fn histogram(
-        &mut self,
-        name: &str,
-        labels: Labels<'_>,
-        histogram: &Histogram,
-        sum_ns: Option<u64>,
-    ) {
-        let bucket = format!("{name}_bucket");
-        let mut below = 0;
-        for (index, bound) in BUCKET_BOUNDS_US.iter().enumerate() {
-            below += histogram.log2_us.get(index).unwrap_or(&0);
-            let bound = (*bound as f64 / 1e6).to_string();
-            self.sample(&bucket, &with(labels, "le", &bound), below as f64);
-        }
-        let total: u64 = histogram.log2_us.iter().sum();
-        self.sample(&bucket, &with(labels, "le", "+Inf"), total as f64);
-        let sum = sum_ns.unwrap_or_else(|| sum_floor_ns(histogram));
-        self.sample(&format!("{name}_sum"), labels, seconds(sum));
-        self.sample(&format!("{name}_count"), labels, total as f64);
-    }
-
-    fn sample(&mut self, name: &str, labels: Labels<'_>, value: f64) {
-        let mut text = String::new();
-        for (index, (label, value)) in labels.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            text.push_str(&format!("{comma}{label}=\"{}\"", escaped(value)));
-        }
-        if text.is_empty() {
-            self.line(format_args!("{name} {value}"));
-        } else {
-            self.line(format_args!("{name}{{{text}}} {value}"));
-        }
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a String can't fail.
-        let _ = writeln!(self.text, "{line}");
-    }
-}
-
-fn sum_floor_ns(histogram: &Histogram) -> u64 {
-    // Bucket 0 begins at 0, and a shift beyond u64 can't come from the monitor's 40 buckets.
-    let floor_us = |index: usize| 1u64.checked_shl(u32::try_from(index).unwrap_or(u32::MAX));
-    (1..)
-        .zip(histogram.log2_us.iter().skip(1))
-        .filter_map(|(index, count)| floor_us(index)?.checked_mul(*count))
-        .fold(0, |sum: u64, us| {
-            sum.saturating_add(us.saturating_mul(1_000))
-        })
-}
-
-fn with<'a>(labels: Labels<'a>, name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
-    let mut labels = labels.to_vec();
-    labels.push((name, value));
-    labels
 }
 
 /// `METHOD route`; a route may hold spaces, a method can't.
@@ -258,23 +337,11 @@ fn split_key(key: &str) -> (&str, &str) {
     key.split_once(' ').unwrap_or(("*", key))
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-/// Backslash, quote and line feed, as the format asks.
-fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::monitor::Monitor;
-    use crate::wire::RuntimeMetrics;
+    use crate::wire::{Histogram, Part, Parts, RuntimeMetrics, Worker};
     use proptest::prelude::*;
 
     fn snapshot_with(key: &str) -> Snapshot {
@@ -294,9 +361,41 @@ mod tests {
                 log2_us: vec![5, 0, 4],
             },
             blocked,
+            parts: Parts {
+                after: Part {
+                    polls: 4,
+                    hold_ns_sum: 600_000_000,
+                    blocked_ns: 500_000_000,
+                },
+                ..Parts::default()
+            },
             ..Endpoint::default()
         };
+        snapshot.tasks.insert(key.to_owned(), endpoint.clone());
         snapshot.endpoints.insert(key.to_owned(), endpoint);
+        let jobs = PoolJobs {
+            submitted: 5,
+            finished: 2,
+            queued: 1,
+            running: 2,
+            wait: Histogram { log2_us: vec![4] },
+            wait_ns_sum: 3_000,
+            ..PoolJobs::default()
+        };
+        snapshot.pool = Some(Pool {
+            threads_max: 8,
+            saturation: 0.25,
+            jobs: BTreeMap::from([(key.to_owned(), jobs)]),
+            ..Pool::default()
+        });
+        snapshot.workers = [(Some(0), Some(250_000_000)), (Some(1), None), (None, None)]
+            .map(|(worker, poll_age_ns)| Worker {
+                thread_id: 7,
+                worker,
+                poll_age_ns,
+                endpoint: None,
+            })
+            .into();
         snapshot.loop_lag = Some(Histogram {
             log2_us: vec![1, 2],
         });

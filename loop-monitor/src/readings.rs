@@ -8,13 +8,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 
 /// Reading takes a few microseconds; from here on the thread has lost its core meanwhile.
-const READING_TIME_MAX: Duration = Duration::from_micros(30);
+const READING_TIME_NS_MAX: u64 = 30_000;
 /// Leaving a core and coming back takes longer than this, so who was off for less wasn't off. (A
 /// switch overlooked here is counted with the next one, and brings less than this along.)
 const OFF_CORE_NS_MIN: u64 = 2_000;
@@ -24,8 +24,8 @@ const ATTEMPTS: usize = 3;
 /// State of a thread at one moment; differences of two make an interval.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
-    /// Monotonic wall clock.
-    pub(crate) wall: Instant,
+    /// Monotonic wall clock, as [`monotonic_ns`].
+    pub(crate) wall_ns: u64,
     /// CPU time the thread has used.
     pub(crate) cpu_ns: u64,
     /// Time the thread waited for a core.
@@ -82,25 +82,25 @@ impl ThreadReader {
     /// after the wait, which would hide as much blocked time; then everything is read again. After
     /// [`ATTEMPTS`] the reading stands, with that error.
     pub(crate) fn read(&mut self) -> Reading {
-        let mut wall = Instant::now();
+        let mut wall_ns = monotonic_ns();
         for _ in 1..ATTEMPTS {
-            let reading = self.read_as_of(wall);
-            let read = Instant::now();
-            if read.saturating_duration_since(wall) < READING_TIME_MAX {
+            let reading = self.read_as_of(wall_ns);
+            let read_ns = monotonic_ns();
+            if read_ns.saturating_sub(wall_ns) < READING_TIME_NS_MAX {
                 return reading;
             }
-            wall = read;
+            wall_ns = read_ns;
         }
-        self.read_as_of(wall)
+        self.read_as_of(wall_ns)
     }
 
-    fn read_as_of(&mut self, wall: Instant) -> Reading {
+    fn read_as_of(&mut self, wall_ns: u64) -> Reading {
         let cpu_ns = thread_cpu_ns();
-        if self.off_core_ns(wall, cpu_ns) >= OFF_CORE_NS_MIN {
+        if self.off_core_ns(wall_ns, cpu_ns) >= OFF_CORE_NS_MIN {
             self.read_usage();
         }
         let reading = Reading {
-            wall,
+            wall_ns,
             cpu_ns,
             run_delay_ns: self.run_delay_ns,
             sleeps: self.usage.sleeps,
@@ -111,10 +111,10 @@ impl ThreadReader {
     }
 
     /// Time since the last reading in which the thread didn't compute.
-    fn off_core_ns(&self, wall: Instant, cpu_ns: u64) -> u64 {
+    fn off_core_ns(&self, wall_ns: u64, cpu_ns: u64) -> u64 {
         self.last.map_or(u64::MAX, |last| {
-            let wall_ns = nanoseconds(wall.saturating_duration_since(last.wall));
-            wall_ns.saturating_sub(cpu_ns.saturating_sub(last.cpu_ns))
+            let passed_ns = wall_ns.saturating_sub(last.wall_ns);
+            passed_ns.saturating_sub(cpu_ns.saturating_sub(last.cpu_ns))
         })
     }
 
@@ -170,7 +170,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     ClockId::CLOCK_MONOTONIC.now().map_or(0, timespec_ns)
 }
 
-fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
+pub(crate) fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
     seconds * 1_000_000_000 + rest
@@ -216,7 +216,6 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         let after = reader.read();
         assert!(after.sleeps > before.sleeps);
-        let wall_ns = (after.wall - before.wall).as_nanos();
-        assert!(u128::from(after.cpu_ns - before.cpu_ns) < wall_ns);
+        assert!(after.cpu_ns - before.cpu_ns < after.wall_ns - before.wall_ns);
     }
 }

@@ -7,6 +7,7 @@ use crate::cells::Subject;
 use crate::monitor::MonitorState;
 use crate::readings;
 use crate::runtime_totals::WatchedRuntime;
+use crate::watcher::Watch;
 use crate::wire::{
     Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
 };
@@ -44,7 +45,8 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
         unattributed: state.meter.unattributed().to_wire(),
         loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
         workers: workers(state),
-        pool: None,
+        pool: Some(state.pool.to_wire()),
+        causes: state.watch.as_ref().map(Watch::causes),
         threads: threads(state, counts.workers),
         runtime_metrics: counts.metrics,
         not_covered: not_covered(state),
@@ -103,13 +105,23 @@ fn process_threads() -> u64 {
 
 fn not_covered(state: &MonitorState) -> Vec<String> {
     let mut sentences = vec![
-        "Code between monitored polls (spawned tasks, the connection's own reads and writes, the \
-         dropping of futures) has no endpoint: what blocked there is in `unattributed`.",
-        "A poll is counted when it ends: one that never does isn't here, and a busy loop that runs \
-         no monitored poll is accounted for when it parks.",
+        "Code between monitored polls (tasks that weren't spawned through the monitor, middleware \
+         outside of its layer, the connection's own reads and writes) has no endpoint: what blocked \
+         there is in `unattributed`.",
+        "A poll is counted when it ends; until then it shows in `workers` only. A stalled loop \
+         can't send this page: where it is the only one, nothing shows before the stall ends.",
+        "A busy loop that runs no monitored poll is accounted for when it parks.",
         "On a thread that `block_in_place` has given its loop away from, polls are counted but not \
-         timed, until that thread runs a loop again.",
+         timed, until that thread runs a loop again; the job in `block_in_place` isn't in `pool`.",
+        "Jobs that reach the blocking pool in another way than through the monitor (`tokio::fs`, \
+         lookups of names) aren't in `pool`, and not in its saturation.",
     ];
+    if state.pool.threads_max().is_none() {
+        sentences.push(
+            "The monitor wasn't told how many threads the blocking pool may have: its saturation \
+             is a share of Tokio's default of 512.",
+        );
+    }
     if state
         .runtime
         .get()
@@ -146,5 +158,7 @@ fn not_covered(state: &MonitorState) -> Vec<String> {
              (/proc/thread-self/schedstat): on a busy machine blocked time is too high.",
         );
     }
-    sentences.into_iter().map(str::to_owned).collect()
+    let mut sentences: Vec<String> = sentences.into_iter().map(str::to_owned).collect();
+    sentences.extend(state.watch.iter().flat_map(Watch::troubles));
+    sentences
 }

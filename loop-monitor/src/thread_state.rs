@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 use crate::cells::Part;
 use crate::poll_slots::{self, Slot};
@@ -34,7 +33,10 @@ pub(crate) struct Hot {
     pub(crate) hooked: Cell<bool>,
     pub(crate) last_reading: Cell<Option<Reading>>,
     pub(crate) longest: Cell<LongestPoll>,
-    pub(crate) full_split_until: Cell<Option<Instant>>,
+    /// Until then, on the monotonic clock, every poll is fully split.
+    pub(crate) full_split_until_ns: Cell<u64>,
+    /// Taken at the begin of the current poll, if that is fully split.
+    pub(crate) split_from: Cell<Option<Reading>>,
     /// Where the thread tells others of its poll; none while it is being torn down.
     pub(crate) slot: Cell<Option<&'static Slot>>,
 }
@@ -66,7 +68,8 @@ thread_local! {
             hooked: Cell::new(false),
             last_reading: Cell::new(None),
             longest: Cell::new(LongestPoll::NONE),
-            full_split_until: Cell::new(None),
+            full_split_until_ns: Cell::new(0),
+            split_from: Cell::new(None),
             slot: Cell::new(None),
         }
     };
@@ -113,7 +116,7 @@ impl Hot {
         self.monitor.set(monitor);
         self.role.set(Role::Unknown);
         self.leave_loop();
-        self.full_split_until.set(None);
+        self.full_split_until_ns.set(0);
         // A thread that is being torn down can't promise to give a slot back, and gets none.
         if self.slot.get().is_none() && CLAIM.try_with(|_| ()).is_ok() {
             self.slot.set(Some(poll_slots::claim(self.thread())));

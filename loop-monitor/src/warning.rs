@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::cause::Cause;
 use crate::meter::PollCost;
 use crate::readings::nanoseconds;
 
@@ -44,6 +45,8 @@ pub(crate) struct LongHold<'a> {
     pub(crate) route: &'a str,
     pub(crate) cost: PollCost,
     pub(crate) suppressed: u64,
+    /// If the watcher named it while it ran.
+    pub(crate) cause: Option<&'a Cause>,
 }
 
 impl LongHold<'_> {
@@ -54,7 +57,9 @@ impl LongHold<'_> {
             route,
             cost,
             suppressed,
+            cause,
         } = *self;
+        let told = Told::of(cause);
         let hold_ms = milliseconds(cost.hold);
         let blocked_time_ms = milliseconds(cost.blocked);
         let runqueue_ms = milliseconds(cost.runqueue);
@@ -66,15 +71,51 @@ impl LongHold<'_> {
             blocked_time_ms,
             runqueue_ms,
             suppressed,
+            class = told.class,
+            syscall = told.syscall,
+            target = told.target,
+            function = told.function,
+            line = told.line,
             "one poll held the event loop for {hold_ms} ms, {blocked_time_ms} ms of it blocked \
-             and {runqueue_ms} ms waiting for a core: move blocking calls to spawn_blocking or \
+             and {runqueue_ms} ms waiting for a core{}: move blocking calls to spawn_blocking or \
              an async client, and long computations off the loop",
+            cause.map(|cause| format!(" (last seen in {cause})")).unwrap_or_default(),
         );
     }
 }
 
+/// A cause in fields.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) class: Option<String>,
+    pub(crate) syscall: Option<String>,
+    pub(crate) target: Option<String>,
+    pub(crate) function: Option<String>,
+    pub(crate) line: Option<String>,
+}
+
+impl Told {
+    pub(crate) fn of(cause: Option<&Cause>) -> Self {
+        let Some(cause) = cause else {
+            return Self::default();
+        };
+        let blamed = cause.blamed();
+        let line = blamed.and_then(|frame| match (&frame.file, frame.line) {
+            (Some(file), Some(line)) => Some(format!("{file}:{line}")),
+            (file, _) => file.clone(),
+        });
+        Self {
+            class: Some(cause.class.to_string()),
+            syscall: cause.syscall.clone(),
+            target: cause.target.as_ref().map(ToString::to_string),
+            function: blamed.map(|frame| frame.function.clone()),
+            line,
+        }
+    }
+}
+
 /// To the microsecond.
-fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 

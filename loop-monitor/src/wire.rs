@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::watched::WatchedCause;
+
 /// Where a service answers with its snapshot, unless it is configured otherwise.
 pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
@@ -63,6 +65,10 @@ pub struct Snapshot {
     /// Jobs for the blocking pool that were wrapped; left out where none can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+    /// What the watcher named, the longest in sum first; left out where none watches. Beyond a cap
+    /// they share an entry of endpoint `* (other)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Vec<WatchedCause>>,
     /// Threads now.
     pub threads: Threads,
     /// What the runtime itself counts; left out by those that count nothing.

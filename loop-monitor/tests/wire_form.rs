@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use unstall_loop_monitor::Monitor;
+use unstall_loop_monitor::cause::{Cause, CauseClass, Frame, Target};
+use unstall_loop_monitor::watched::WatchedCause;
 use unstall_loop_monitor::wire::{
     Blocked, Endpoint, Histogram, HoldsOver, Mode, Part, Parts, Pool, PoolJobs, RuntimeMetrics,
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
@@ -43,6 +45,30 @@ fn pool() -> Pool {
         queued: 1,
         queued_max: 4,
         jobs: BTreeMap::from([("thumbnails".to_owned(), thumbnails)]),
+    }
+}
+
+fn cause() -> WatchedCause {
+    let frame = Frame {
+        function: "store::get".to_owned(),
+        file: Some("src/store.rs".to_owned()),
+        line: Some(42),
+        is_own: true,
+    };
+    WatchedCause {
+        cause: Cause {
+            class: CauseClass::Io,
+            syscall: Some("recvfrom".to_owned()),
+            target: Some(Target {
+                what: "127.0.0.1:44551".to_owned(),
+                name: Some("redis (REDIS_URL)".to_owned()),
+            }),
+            endpoint: Some("GET /users/{id}".to_owned()),
+            frames: vec![frame],
+        },
+        count: 1,
+        total_ns: 5_100_000,
+        longest_ns: 5_100_000,
     }
 }
 
@@ -112,6 +138,7 @@ fn example() -> Snapshot {
             endpoint: Some("GET /users/{id}".to_owned()),
         }],
         pool: Some(pool()),
+        causes: Some(vec![cause()]),
         threads: Threads {
             workers: 1,
             pool: 2,

@@ -67,6 +67,10 @@ pub enum DescriptorArgument {
     },
     /// The process that is waited for.
     Process(usize),
+    /// `clone`'s flags.
+    CloneFlags(usize),
+    /// The address of `clone3`'s arguments, which begin with the flags.
+    CloneArguments(usize),
 }
 
 /// What is known of one call.
@@ -91,10 +95,15 @@ impl Call {
         Some(Self { name, kind, on })
     }
 
-    /// The same, by what the call's arguments make of it: a poll of nothing is a sleep.
+    /// The same, by what the call's arguments make of it: a poll of nothing is a sleep, and a
+    /// mapping without a file no I/O.
     #[must_use]
     pub fn in_progress(syscall: &Syscall) -> Option<Self> {
         let mut call = Self::of(syscall.number)?;
+        // No file: memory, of which the address space's lock is all that there is to wait for.
+        if call.name == "mmap" && syscall.arguments[4] & 0x8000_0000 != 0 {
+            (call.kind, call.on) = (CallKind::Lock, DescriptorArgument::None);
+        }
         let waits_for_nothing = match call.on {
             DescriptorArgument::PollList { count, .. }
             | DescriptorArgument::SelectSets { count } => {
@@ -113,7 +122,9 @@ impl Call {
 /// By name, since numbers differ between architectures.
 fn meaning(name: &str) -> (CallKind, DescriptorArgument) {
     use CallKind::{EventWait, Io, Lock, Other, Sleep, Spawn};
-    use DescriptorArgument::{Descriptor, None, Path, Peer, PollList, Process, SelectSets};
+    use DescriptorArgument::{
+        CloneArguments, CloneFlags, Descriptor, None, Path, Peer, PollList, Process, SelectSets,
+    };
     match name {
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter" | "io_getevents"
         | "io_pgetevents" => (EventWait, Descriptor(0)),
@@ -123,13 +134,19 @@ fn meaning(name: &str) -> (CallKind, DescriptorArgument) {
         "futex" | "futex_wait" | "futex_waitv" | "futex_time64" => (Lock, None),
         "semop" | "semtimedop" => (Lock, None),
         "flock" => (Lock, Descriptor(0)),
+        // They wait for nothing but the lock of the address space, which page faults and other
+        // threads' mappings hold.
+        "munmap" | "mprotect" | "madvise" | "mremap" | "brk" => (Lock, None),
 
-        "nanosleep" | "clock_nanosleep" | "pause" | "rt_sigsuspend" | "rt_sigtimedwait"
-        | "sched_yield" => (Sleep, None),
+        "nanosleep" | "clock_nanosleep" | "pause" | "rt_sigsuspend" | "rt_sigtimedwait" => {
+            (Sleep, None)
+        }
 
         "wait4" => (Spawn, Process(0)),
         "waitid" => (Spawn, Process(1)),
-        "clone" | "clone3" | "fork" | "vfork" | "execve" | "execveat" => (Spawn, None),
+        "clone" => (Spawn, CloneFlags(0)),
+        "clone3" => (Spawn, CloneArguments(0)),
+        "fork" | "vfork" | "execve" | "execveat" => (Spawn, None),
 
         "connect" => (
             Io,

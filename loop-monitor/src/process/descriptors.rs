@@ -68,6 +68,11 @@ impl Descriptors {
                 pid if pid > 0 => Subject::Process(pid),
                 _ => Subject::Nothing,
             },
+            DescriptorArgument::CloneFlags(at) => Subject::of_clone(arguments[at]),
+            DescriptorArgument::CloneArguments(at) => {
+                // Unreadable arguments are refused by the kernel, too.
+                Subject::of_clone(self.view.read_word(arguments[at]).unwrap_or(0))
+            }
         }
     }
 
@@ -77,8 +82,9 @@ impl Descriptors {
     /// When the process has ended or may not be read.
     pub fn name_subject(&mut self, subject: &Subject) -> Result<Option<Target>, ProcessError> {
         match subject {
-            Subject::Nothing => Ok(None),
+            Subject::Nothing | Subject::Thread => Ok(None),
             Subject::Descriptor(descriptor) => self.name(*descriptor),
+            Subject::Open { link, .. } => self.name_link(link).map(Some),
             Subject::Address(socket) => Ok(Some(self.name_socket(socket))),
             Subject::Path(path) => Ok(Some(unnamed(path))),
             Subject::Process(pid) => Ok(Some(Target {
@@ -88,27 +94,50 @@ impl Descriptors {
         }
     }
 
+    /// Makes a descriptor's number, which is free again once it is closed, into what it stands for
+    /// now. Cheap: it names nobody yet.
+    ///
+    /// # Errors
+    /// When the process has ended or may not be read.
+    pub fn pin(&self, subject: Subject) -> Result<Subject, ProcessError> {
+        let Subject::Descriptor(descriptor) = subject else {
+            return Ok(subject);
+        };
+        let link = self.link(descriptor)?;
+        Ok(link.map_or(Subject::Nothing, |link| Subject::Open { descriptor, link }))
+    }
+
     /// Names one descriptor; `None` when it isn't open any more.
     ///
     /// # Errors
     /// When the process may not be read.
     pub fn name(&mut self, descriptor: i32) -> Result<Option<Target>, ProcessError> {
-        let path = self.view.root().join("fd").join(descriptor.to_string());
-        let link = match fs::read_link(&path) {
-            Ok(link) => link.to_string_lossy().into_owned(),
-            // Closed meanwhile, or the number was never a descriptor (-1 of an anonymous mapping).
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.view.error(&path, error)),
-        };
-        if let Some(inode) = numbered(&link, "socket:[") {
-            let socket = self.sockets.find(inode)?;
-            return Ok(Some(self.name_socket(&socket)));
+        match self.link(descriptor)? {
+            Some(link) => self.name_link(&link).map(Some),
+            None => Ok(None),
         }
-        Ok(Some(match link.split_once(':') {
+    }
+
+    fn link(&self, descriptor: i32) -> Result<Option<String>, ProcessError> {
+        let path = self.view.root().join("fd").join(descriptor.to_string());
+        match fs::read_link(&path) {
+            Ok(link) => Ok(Some(link.to_string_lossy().into_owned())),
+            // Closed meanwhile, or the number was never a descriptor (-1 of an anonymous mapping).
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.view.error(&path, error)),
+        }
+    }
+
+    fn name_link(&mut self, link: &str) -> Result<Target, ProcessError> {
+        if let Some(inode) = numbered(link, "socket:[") {
+            let socket = self.sockets.find(inode)?;
+            return Ok(self.name_socket(&socket));
+        }
+        Ok(match link.split_once(':') {
             Some(("pipe", _)) => unnamed("pipe"),
             Some(("anon_inode", what)) => unnamed(what.trim_matches(['[', ']'])),
-            _ => unnamed(link.strip_suffix(" (deleted)").unwrap_or(&link)),
-        }))
+            _ => unnamed(link.strip_suffix(" (deleted)").unwrap_or(link)),
+        })
     }
 
     /// Who is at the other end of a socket.
@@ -195,17 +224,35 @@ impl Descriptors {
 pub enum Subject {
     /// It doesn't say.
     Nothing,
-    /// A descriptor.
+    /// A descriptor's number.
     Descriptor(i32),
+    /// What it stood for while the call went on.
+    Open {
+        /// The number.
+        descriptor: i32,
+        /// Its link in `/proc/PID/fd`.
+        link: String,
+    },
     /// A peer that isn't connected yet.
     Address(Socket),
     /// A path.
     Path(String),
     /// A process.
     Process(i32),
+    /// A new thread of the same process.
+    Thread,
 }
 
 impl Subject {
+    /// `CLONE_THREAD` of clone(2): no process is started.
+    fn of_clone(flags: u64) -> Self {
+        if flags & 0x0001_0000 != 0 {
+            Self::Thread
+        } else {
+            Self::Nothing
+        }
+    }
+
     /// Descriptors are `int`s: the upper half of a register isn't theirs.
     fn of_descriptor(argument: u64) -> Self {
         match signed(argument) {
@@ -310,6 +357,29 @@ mod tests {
         datagrams.connect(address).expect("no packet is sent");
         assert_eq!(what(datagrams.as_raw_fd()), address.to_string());
         assert_eq!(descriptors.name(1_000_000).expect("readable"), None);
+    }
+
+    #[test]
+    fn a_unix_socket_is_named_by_where_its_server_listens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+        let client = std::os::unix::net::UnixStream::connect(&path).expect("connects");
+        let _server = listener.accept().expect("accepted");
+        let target = own().name(client.as_raw_fd()).expect("readable");
+        let expected = if has_diagnosis() {
+            format!("unix:{}", path.display())
+        } else {
+            eprintln!("skipped: this kernel has no diagnosis of sockets, so none is expected");
+            "unix socket".to_owned()
+        };
+        assert_eq!(target.expect("open").what, expected);
+    }
+
+    /// No socket has the inode 0: a kernel that could tell says so, another refuses the question.
+    fn has_diagnosis() -> bool {
+        let error = super::super::unix_peer::peer_of(0).expect_err("no such socket");
+        error.kind() == io::ErrorKind::NotFound
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! From a thread that can't go on to its cause: all parts of this folder in one call.
 
+use std::io;
+use std::time::Duration;
+
 use super::calls::Call;
 use super::descriptors::{Descriptors, Subject};
 use super::peers::Peers;
@@ -68,35 +71,39 @@ impl Namer {
     /// When the thread has ended or may not be read.
     pub fn sight(&self, task: &Task) -> Result<Option<Sighting>, ProcessError> {
         let seen = task.look_while(|activity| match *activity {
-            Activity::Running => (Subject::Nothing, None),
+            Activity::Running => (Ok(Subject::Nothing), None),
             Activity::Call(syscall) => {
                 let stack = self.copy_stack(syscall.pc, syscall.sp);
                 (self.read_subject(&syscall), Some(stack))
             }
-            Activity::Fault { sp, pc } => (Subject::Nothing, Some(self.copy_stack(pc, sp))),
+            Activity::Fault { sp, pc } => (Ok(Subject::Nothing), Some(self.copy_stack(pc, sp))),
         })?;
-        Ok(seen.map(|(look, (subject, stack))| Sighting {
-            look,
-            subject,
-            stack,
-        }))
+        seen.map(|(look, (subject, stack))| {
+            Ok(Sighting {
+                look,
+                subject: subject?,
+                stack,
+            })
+        })
+        .transpose()
     }
 
-    /// Copies where a running thread computes; `None` when it didn't for `patience`. The kernel
-    /// may refuse (see [`running::sample`]); a cause without a stack is what is left then.
-    #[must_use]
+    /// Copies where a running thread computes; `None` when it didn't for `patience`.
+    ///
+    /// # Errors
+    /// When the kernel refuses (see [`running::sample`]).
     pub fn sample_running(
         &self,
         task: &Task,
         look: TaskLook,
-        patience: std::time::Duration,
-    ) -> Option<Sighting> {
-        let stack = running::sample(task.tid(), patience).ok().flatten()?;
-        Some(Sighting {
+        patience: Duration,
+    ) -> io::Result<Option<Sighting>> {
+        let stack = running::sample(task.tid(), patience)?;
+        Ok(stack.map(|stack| Sighting {
             look,
             subject: Subject::Nothing,
             stack: Some(stack),
-        })
+        }))
     }
 
     /// Stacks and symbols, for copies that were taken by other means.
@@ -115,7 +122,10 @@ impl Namer {
             Activity::Call(syscall) => {
                 let target = self.descriptors.name_subject(&sighting.subject)?;
                 match Call::in_progress(syscall) {
-                    Some(call) => (call.kind.class(), Some(call.name.to_owned()), target),
+                    Some(call) => {
+                        let class = class(&call, &sighting.subject);
+                        (class, Some(call.name.to_owned()), target)
+                    }
                     None => {
                         let name = format!("system call {}", syscall.number);
                         (CauseClass::Unknown, Some(name), target)
@@ -141,9 +151,23 @@ impl Namer {
         (registers, StackCopy::take(&self.view, sp))
     }
 
-    fn read_subject(&self, syscall: &Syscall) -> Subject {
-        Call::in_progress(syscall).map_or(Subject::Nothing, |call| {
-            self.descriptors.read_subject(&call, syscall)
-        })
+    fn read_subject(&self, syscall: &Syscall) -> Result<Subject, ProcessError> {
+        let Some(call) = Call::in_progress(syscall) else {
+            return Ok(Subject::Nothing);
+        };
+        self.descriptors
+            .pin(self.descriptors.read_subject(&call, syscall))
+    }
+}
+
+/// Standard output and error are the log's, and starting a thread waits for the kernel's locks
+/// alone.
+fn class(call: &Call, subject: &Subject) -> CauseClass {
+    match subject {
+        Subject::Open {
+            descriptor: 1 | 2, ..
+        } if matches!(call.name, "write" | "writev" | "sendto") => CauseClass::Log,
+        Subject::Thread => CauseClass::Lock,
+        _ => call.kind.class(),
     }
 }

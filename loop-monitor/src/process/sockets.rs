@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{ProcessError, ProcessView};
+use super::{ProcessError, ProcessView, unix_peer};
 
 /// Sockets remembered; then all are forgotten, and the next tables read tell of those that live.
 const REMEMBERED_MAX: usize = 65_536;
@@ -47,7 +47,7 @@ pub enum Socket {
         /// The path.
         path: String,
     },
-    /// A Unix socket whose other end can't be told: the tables name only bound ones.
+    /// A Unix socket whose other end has no path, or can't be told.
     UnnamedUnix,
     /// In none of the tables: netlink, packet, …, or closed meanwhile.
     Unknown,
@@ -106,11 +106,30 @@ impl Sockets {
                     self.connected.insert(of, socket);
                 }
             }
-            if let Some(socket) = found {
-                return Ok(socket);
+            match found {
+                Some(Socket::UnnamedUnix) => {
+                    let socket = self.unix_peer(inode);
+                    if socket != Socket::UnnamedUnix {
+                        self.connected.insert(inode, socket.clone());
+                    }
+                    return Ok(socket);
+                }
+                Some(socket) => return Ok(socket),
+                None => {}
             }
         }
         Ok(Socket::Unknown)
+    }
+
+    /// A client's end has no path, and its server's end has the one that it listens at.
+    fn unix_peer(&self, inode: u64) -> Socket {
+        // Without the kernel's diagnosis, and for a process in another network namespace, there
+        // is no such peer in the table, and the socket stays unnamed.
+        let peer = unix_peer::peer_of(inode).ok().flatten();
+        match peer.and_then(|peer| self.connected.get(&peer)) {
+            Some(named @ Socket::Unix { .. }) => named.clone(),
+            _ => Socket::UnnamedUnix,
+        }
     }
 
     /// The inode of the TCP socket that listens where `peer` connects to.

@@ -46,6 +46,14 @@ pub enum Activity {
     },
 }
 
+impl Activity {
+    /// On a core, or ready for one.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        *self == Self::Running
+    }
+}
+
 /// The thread's time, by the kernel's scheduler (`schedstat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SchedTimes {

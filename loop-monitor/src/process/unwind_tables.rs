@@ -1,6 +1,6 @@
 //! Unwind tables of mapped files, handed to framehop when a stack first leads there.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -21,8 +21,8 @@ const VDSO_BYTES_MAX: u64 = 1 << 20;
 #[derive(Default)]
 pub(super) struct UnwindTables {
     pub(super) unwinder: framehop::UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
-    /// Starts of executable mappings that were tried, successfully or not.
-    tried: HashSet<u64>,
+    /// By start, the files of executable mappings that were tried, successfully or not.
+    tried: HashMap<u64, (u64, String)>,
 }
 
 impl UnwindTables {
@@ -32,9 +32,17 @@ impl UnwindTables {
         let Some(mapping) = space.find(address).filter(|mapping| mapping.is_executable) else {
             return;
         };
-        if self.tried.insert(mapping.start)
-            && let Some(module) = read_module(view, mapping)
-        {
+        let tried = self.tried.get(&mapping.start);
+        if tried.is_some_and(|(inode, path)| *inode == mapping.inode && *path == mapping.path) {
+            return;
+        }
+        if tried.is_some() {
+            // Another file was unloaded from here.
+            self.unwinder.remove_module(mapping.start);
+        }
+        let file = (mapping.inode, mapping.path.clone());
+        self.tried.insert(mapping.start, file);
+        if let Some(module) = read_module(view, mapping) {
             self.unwinder.add_module(module);
         }
     }

@@ -14,7 +14,7 @@ METRICS_PATH = "/__unstall/metrics"
 
 SCHEMA_NAME = "unstall.snapshot"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 1
+SCHEMA_MINOR = 2
 
 
 class Schema(TypedDict):

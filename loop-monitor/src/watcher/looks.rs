@@ -1,0 +1,293 @@
+//! Two looks at a poll, a moment apart, make its cause: what it stands in, or computes, or that it
+//! waits for a core.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::time::ClockId;
+
+use super::Watch;
+use crate::cause::{Cause, CauseClass};
+use crate::cells::EndpointCells;
+use crate::monitor::MonitorState;
+use crate::process::{Activity, Namer, ProcessError, ProcessView, Sighting, Task};
+use crate::readings::monotonic_ns;
+
+/// Between the two looks.
+const BETWEEN: Duration = Duration::from_millis(2);
+/// What computes now computes within this again, even where cores are scarce.
+const SAMPLE_PATIENCE: Duration = Duration::from_millis(20);
+/// Looks for the call of a thread that waits often and shortly.
+const CALL_ATTEMPTS: usize = 32;
+
+/// A poll that runs now.
+#[derive(Debug, Clone)]
+pub(super) struct WatchedPoll {
+    pub(super) thread_id: u32,
+    pub(super) began_ns: u64,
+    pub(super) endpoint: Arc<EndpointCells>,
+}
+
+impl WatchedPoll {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.thread_id, self.began_ns) == (other.thread_id, other.began_ns)
+    }
+}
+
+/// Those that hold a loop; a poll in `block_in_place` holds none.
+pub(super) fn current_polls(state: &MonitorState) -> Vec<WatchedPoll> {
+    let threads = state.meter.threads().into_iter();
+    threads
+        .filter_map(|thread| {
+            let poll = thread.poll?;
+            Some(WatchedPoll {
+                thread_id: thread.thread_id,
+                began_ns: poll.began_ns,
+                endpoint: poll.endpoint,
+            })
+        })
+        .collect()
+}
+
+/// What is kept between looks.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    namer: Option<Namer>,
+}
+
+/// What kept a poll, when it was looked at.
+#[derive(Debug)]
+pub(super) struct NamedPoll {
+    pub(super) poll: WatchedPoll,
+    pub(super) cause: Cause,
+    /// When, by the monotonic clock: before the names were looked up.
+    pub(super) seen_ns: u64,
+}
+
+/// A thread at one moment.
+#[derive(Debug)]
+struct Glimpse {
+    at_ns: u64,
+    cpu_ns: u64,
+    /// `None` when it never stood still, nor ran all along.
+    sighting: Option<Sighting>,
+}
+
+impl Looks {
+    /// Names those polls that still run after both looks.
+    pub(super) fn name(
+        &mut self,
+        state: &MonitorState,
+        watch: &Watch,
+        polls: Vec<WatchedPoll>,
+    ) -> Vec<NamedPoll> {
+        match self.try_name(state, watch, polls) {
+            Ok(named) => named,
+            Err(error) => {
+                watch.note_trouble(format!("The watcher can't name what holds a loop: {error}"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn try_name(
+        &mut self,
+        state: &MonitorState,
+        watch: &Watch,
+        polls: Vec<WatchedPoll>,
+    ) -> Result<Vec<NamedPoll>, ProcessError> {
+        let view = ProcessView::own();
+        let namer = match &mut self.namer {
+            Some(namer) => namer,
+            none => none.insert(Namer::new(&view)?),
+        };
+        let mut firsts = Vec::new();
+        for poll in polls {
+            let seen = view
+                .task(poll.thread_id)
+                .and_then(|task| Ok((glimpse(namer, &task)?, task)));
+            if let Some((first, task)) = unless_ended(seen)? {
+                firsts.push((poll, task, first));
+            }
+        }
+        pause();
+        let mut seconds = Vec::new();
+        for (poll, task, first) in firsts {
+            if let Some(second) = unless_ended(glimpse(namer, &task))? {
+                seconds.push((poll, task, first, second));
+            }
+        }
+        // Whoever polls the same now was in that poll at both looks.
+        let still = current_polls(state);
+        seconds.retain(|(poll, ..)| still.iter().any(|other| other.is_same(poll)));
+        let mut named = Vec::new();
+        for (poll, task, first, second) in seconds {
+            let seen_ns = second.at_ns;
+            let cause = unless_ended(cause(namer, watch, &task, first, second))?;
+            if let Some(mut cause) = cause {
+                cause.endpoint = Some(poll.endpoint.key());
+                named.push(NamedPoll {
+                    poll,
+                    cause,
+                    seen_ns,
+                });
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// A thread may end between two looks, and that is all there is to say about it.
+fn unless_ended<T>(result: Result<T, ProcessError>) -> Result<Option<T>, ProcessError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(ProcessError::TaskEnded { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
+    Ok(Glimpse {
+        at_ns: monotonic_ns(),
+        cpu_ns: cpu_ns(task.tid()),
+        sighting: namer.sight(task)?,
+    })
+}
+
+/// What both looks come to.
+fn cause(
+    namer: &mut Namer,
+    watch: &Watch,
+    task: &Task,
+    first: Glimpse,
+    second: Glimpse,
+) -> Result<Cause, ProcessError> {
+    match Keeper::of(&first, &second) {
+        Keeper::Cpu => match second.sighting {
+            Some(sighting) => computing(namer, watch, task, &sighting),
+            None => Ok(without_stack(CauseClass::Cpu)),
+        },
+        Keeper::Runqueue => Ok(without_stack(CauseClass::Runqueue)),
+        Keeper::Wait => {
+            let mut waiting = [second.sighting, first.sighting]
+                .into_iter()
+                .flatten()
+                .find(waits);
+            for _ in 0..CALL_ATTEMPTS {
+                if waiting.is_some() {
+                    break;
+                }
+                waiting = namer.sight(task)?.filter(waits);
+            }
+            match waiting {
+                Some(sighting) => namer.resolve(&sighting),
+                None => Ok(without_stack(CauseClass::Unknown)),
+            }
+        }
+    }
+}
+
+fn computing(
+    namer: &mut Namer,
+    watch: &Watch,
+    task: &Task,
+    sighting: &Sighting,
+) -> Result<Cause, ProcessError> {
+    let sampled = namer.sample_running(task, sighting.look, SAMPLE_PATIENCE);
+    match sampled {
+        // A thread that has just begun to wait: it did compute, and its line is unknown.
+        Ok(None) => Ok(without_stack(CauseClass::Cpu)),
+        Ok(Some(sample)) => {
+            let mut cause = namer.resolve(&sample)?;
+            (cause.class, cause.syscall, cause.target) = (CauseClass::Cpu, None, None);
+            Ok(cause)
+        }
+        Err(error) => {
+            watch.note_trouble(format!(
+                "Polls that compute are named without a line: the kernel refuses \
+                 perf_event_open ({error}); allow it by kernel.perf_event_paranoid ≤ 2 or \
+                 CAP_PERFMON."
+            ));
+            Ok(without_stack(CauseClass::Cpu))
+        }
+    }
+}
+
+fn waits(sighting: &Sighting) -> bool {
+    sighting.look.activity != Activity::Running
+}
+
+fn without_stack(class: CauseClass) -> Cause {
+    Cause {
+        class,
+        syscall: None,
+        target: None,
+        endpoint: None,
+        frames: Vec::new(),
+    }
+}
+
+/// What had most of the time between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeper {
+    Cpu,
+    Runqueue,
+    Wait,
+}
+
+impl Keeper {
+    fn of(first: &Glimpse, second: &Glimpse) -> Self {
+        let wall_ns = second.at_ns.saturating_sub(first.at_ns);
+        let cpu_ns = second.cpu_ns.saturating_sub(first.cpu_ns).min(wall_ns);
+        let (Some(before), Some(after)) = (&first.sighting, &second.sighting) else {
+            // It moved at every attempt: it waits, often and shortly.
+            return if 2 * cpu_ns > wall_ns {
+                Self::Cpu
+            } else {
+                Self::Wait
+            };
+        };
+        let (before, after) = (before.look, after.look);
+        let rest_ns = wall_ns - cpu_ns;
+        let stayed_ready = before.activity == Activity::Running
+            && after.activity == Activity::Running
+            && before.times.timeslices == after.times.timeslices;
+        // The kernel counts a wait for a core when it ends: one that goes on shows as being ready
+        // all along and not computing.
+        let runqueue_ns = if stayed_ready {
+            rest_ns
+        } else {
+            let delay_ns = after
+                .times
+                .run_delay_ns
+                .saturating_sub(before.times.run_delay_ns);
+            delay_ns.min(rest_ns)
+        };
+        let wait_ns = rest_ns - runqueue_ns;
+        if wait_ns > cpu_ns.max(runqueue_ns) {
+            Self::Wait
+        } else if runqueue_ns > cpu_ns {
+            Self::Runqueue
+        } else {
+            Self::Cpu
+        }
+    }
+}
+
+/// CPU time of a thread of this process, up to now: `schedstat` tells it only up to the last tick.
+///
+/// The clock's number is made as `pthread_getcpuclockid(3)` makes it (the kernel's
+/// `include/linux/posix-timers.h`: `~tid << 3 | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`).
+fn cpu_ns(tid: u32) -> u64 {
+    let Ok(tid) = i32::try_from(tid) else {
+        return 0;
+    };
+    let clock = ClockId::from_raw((!tid << 3) | 4 | 2);
+    // A thread that has ended computes no more.
+    clock.now().map_or(0, crate::readings::timespec_ns)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the watcher's thread is no loop")]
+fn pause() {
+    std::thread::sleep(BETWEEN);
+}
