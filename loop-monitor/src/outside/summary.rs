@@ -116,26 +116,7 @@ impl Parts<'_> {
                  waits for it are counted as locks.",
             );
         }
-        match judge.runtime {
-            Runtime::Tokio if !judge.knows_tokio => note(
-                "No function of Tokio was found on any stack; symbols seem to be stripped. \
-                 Workers that never waited for events aren't known, and a worker that waits for a \
-                 lock can't be told from an idle one. Build with `strip = \"none\"` in the profile.",
-            ),
-            Runtime::Tokio => note(
-                "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
-                 threads of the blocking pool.",
-            ),
-            Runtime::Node if judge.v8.is_none() => note(
-                "Node's functions couldn't be read (its program has no symbols v8dbg_…); stacks \
-                 show native code only. Not watched: worker threads of Node.",
-            ),
-            Runtime::Node => note(
-                "A line of JavaScript is where its function begins. Not watched: worker threads of \
-                 Node.",
-            ),
-            Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => {}
-        }
+        runtime_note(judge).into_iter().for_each(&mut note);
         let lost: u64 = threads.iter().map(|thread| thread.lost).sum();
         if lost > 0 {
             note(&format!(
@@ -157,6 +138,30 @@ impl Parts<'_> {
         }
         notes
     }
+}
+
+/// What isn't seen of this runtime.
+fn runtime_note(judge: &Judge) -> Option<&'static str> {
+    Some(match judge.runtime {
+        Runtime::Tokio if !judge.knows_tokio => {
+            "No function of Tokio was found on any stack; symbols seem to be stripped. \
+                 Workers that never waited for events aren't known, and a worker that waits for a \
+                 lock can't be told from an idle one. Build with `strip = \"none\"` in the profile."
+        }
+        Runtime::Tokio => {
+            "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
+                 threads of the blocking pool."
+        }
+        Runtime::Node if judge.v8.is_none() => {
+            "Node's functions couldn't be read (its program has no symbols v8dbg_…); stacks \
+                 show native code only. Not watched: worker threads of Node."
+        }
+        Runtime::Node => {
+            "A line of JavaScript is where its function begins. Not watched: worker threads of \
+                 Node."
+        }
+        Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => return None,
+    })
 }
 
 fn resolve(judge: &mut Judge, charge: Charge, own_events: Option<u64>) -> Charge {
