@@ -15,7 +15,7 @@
 //! use std::time::{Duration, Instant};
 //! use unstall_loop_monitor::outside::{Watch, WatchOptions};
 //!
-//! let mut watch = Watch::attach(4242, WatchOptions::default())?;
+//! let mut watch = Watch::attach(4242, &WatchOptions::default())?;
 //! let until = Instant::now() + Duration::from_secs(5);
 //! let summary = watch.run(|| Instant::now() >= until, Duration::from_secs(1), |_| {});
 //! for cause in &summary.causes {

@@ -23,11 +23,10 @@ const TEXT_BYTES_MAX: usize = 1024;
 const SOURCE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Strings are made of others at most so deep here.
 const STRING_DEPTH_MAX: u8 = 8;
-/// Of `ScopeInfo` (`scope-info.tq` of V8 10 to 12), which has no symbols: fields after the map are
-/// flags, two counts, the positions of begin and end, then names.
+/// Of `ScopeInfo` (`scope-info.tq`), which has no symbols: after the map come flags, a count, the
+/// count of locals, then what depends on the version.
 const SCOPE_LOCALS: u64 = 24;
-const SCOPE_BEGIN: u64 = 32;
-const SCOPE_NAMES: u64 = 48;
+const SCOPE_REST: u64 = 32;
 /// Beyond so many, the names are elsewhere.
 const SCOPE_LOCALS_MAX: u64 = 75;
 
@@ -158,17 +157,31 @@ impl V8 {
         if self.type_of(name_or_scope) != Some(self.layout.scope_type) {
             return (self.text(name_or_scope), None);
         }
-        let number = |at| self.field(name_or_scope, at).and_then(small_integer);
-        let begin = number(SCOPE_BEGIN).and_then(|begin| usize::try_from(begin).ok());
-        let locals = number(SCOPE_LOCALS).filter(|locals| *locals <= SCOPE_LOCALS_MAX);
-        // Each local has a name and a description; the function's own name follows, if any.
-        let name = locals.and_then(|locals| {
-            let after = SCOPE_NAMES + locals * 16;
-            let mut fields =
-                (0..3).filter_map(|index| self.text(self.field(name_or_scope, after + index * 8)?));
-            fields.find(|name| !name.is_empty())
-        });
-        (name, begin)
+        let word = |at| self.field(name_or_scope, at);
+        let locals = word(SCOPE_LOCALS).and_then(small_integer);
+        let Some(locals) = locals.filter(|locals| *locals <= SCOPE_LOCALS_MAX) else {
+            return (None, None);
+        };
+        // V8 from 11.5 on has begin and end here, for every scope.
+        let begin = word(SCOPE_REST).and_then(small_integer);
+        let is_first = begin.is_some() && word(SCOPE_REST + 8).and_then(small_integer).is_some();
+        // Each local has a name and a description; then the function's name with its place, if it
+        // has one, and a name that was guessed, if there is one.
+        let mut at = SCOPE_REST + locals * 16 + if is_first { 16 } else { 0 };
+        let own_name = word(at).and_then(|name| self.text(name));
+        at += if own_name.is_some() { 16 } else { 0 };
+        let guessed = word(at).filter(|word| small_integer(*word).is_none());
+        let guessed_name = guessed.and_then(|name| self.text(name));
+        at += if guessed.is_some() { 8 } else { 0 };
+        let begin = if is_first {
+            begin
+        } else {
+            word(at).and_then(small_integer)
+        };
+        // A guess is longer, `routes./usage`, and only made for functions without a name.
+        let names = [guessed_name, own_name].into_iter().flatten();
+        let name = names.into_iter().find(|name| !name.is_empty());
+        (name, begin.and_then(|begin| usize::try_from(begin).ok()))
     }
 
     /// The line of a position, from 1.
