@@ -193,10 +193,12 @@ fn parse(url: &str, body: &[u8]) -> Result<Option<Snapshot>, MonitorError> {
     Ok(Some(snapshot))
 }
 
-/// A field that is left out reads as zeros, which only the mode `holds` may mean.
+/// A field that is left out reads as zeros, which only the mode `holds` may mean. What is
+/// attributed to no endpoint may be left out in Python, where it isn't measured.
 fn leaves_out_blocked(document: &serde_json::Value) -> bool {
     let endpoints = document["endpoints"].as_object();
-    document.get("unattributed").is_none()
+    let is_charged_later = document["mode"] == "counters";
+    (is_charged_later && document.get("unattributed").is_none())
         || endpoints.is_some_and(|all| {
             all.values()
                 .any(|endpoint| endpoint.get("blocked").is_none())

@@ -97,6 +97,7 @@ impl BlockedCells {
         wire::Blocked {
             slept_ns: self.slept_ns.load(Relaxed),
             fault_ns: self.fault_ns.load(Relaxed),
+            gil_ns: 0,
             shared_ns: self.shared_ns.load(Relaxed),
             events: self.events.load(Relaxed),
             events_over_200us: self.events_over_200us.load(Relaxed),
@@ -223,6 +224,7 @@ impl EndpointCells {
             parts: wire::Parts {
                 handler: self.part_to_wire(Part::Handler, &mut hold),
                 body: self.part_to_wire(Part::Body, &mut hold),
+                child: None,
                 after: self.part_to_wire(Part::After, &mut hold),
             },
             ..wire::Endpoint::default()

@@ -51,7 +51,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub tasks: BTreeMap<String, Endpoint>,
     /// Blocked time seen between polls of monitored futures, or on tasks that aren't wrapped;
-    /// left out in [`Mode::Holds`].
+    /// left out where it isn't measured, which is in [`Mode::Holds`] and in Python.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub unattributed: Blocked,
@@ -94,8 +94,8 @@ pub enum Mode {
     Counters,
     /// Kernel counters around every poll: exact, and dearer.
     FullSplit,
-    /// Wall time of polls alone: blocked time isn't measured and left out. In Python a wait for
-    /// the interpreter lock is a voluntary switch too, so the kernel's counters can't tell it.
+    /// Wall time of polls alone: blocked time isn't measured and left out, because this kernel
+    /// doesn't count what it takes.
     Holds,
 }
 
@@ -151,6 +151,10 @@ pub struct Parts {
     pub handler: Part,
     /// Polls of the response's body, up to and with the one that says that it has ended.
     pub body: Part,
+    /// Polls of the tasks that the request has started, until its response has ended; left out
+    /// by a monitor that doesn't see whose a task is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Part>,
     /// What nobody waits for any more: the dropping of the body, or of a future that was given
     /// up (its client has left, its task was aborted), and whatever runs once the body has ended.
     pub after: Part,
@@ -256,6 +260,11 @@ pub struct Blocked {
     pub slept_ns: u64,
     /// The thread waited for a page from disk.
     pub fault_ns: u64,
+    /// Waits for an interpreter's lock: no blocked time, and in none of the other fields. In
+    /// Python, which alone has such a lock, what may have been a wait for it counts here.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
+    pub gil_ns: u64,
     /// Part of both that was charged to the longest of several polls.
     pub shared_ns: u64,
     /// Polls with any.

@@ -51,6 +51,7 @@ fn example() -> Snapshot {
     let blocked = Blocked {
         slept_ns: 5_100_000,
         fault_ns: 40_000,
+        gil_ns: 60_000,
         shared_ns: 100_000,
         events: 3,
         events_over_200us: 1,
@@ -75,7 +76,8 @@ fn example() -> Snapshot {
         blocked: blocked.clone(),
         parts: Parts {
             handler: part(2, 200_000, 0),
-            body: part(3, 5_000_000, 5_140_000),
+            body: part(2, 4_900_000, 5_140_000),
+            child: Some(part(1, 100_000, 0)),
             after: part(1, 200_000, 0),
         },
     };

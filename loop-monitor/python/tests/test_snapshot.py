@@ -47,7 +47,12 @@ def test_the_schema_accepts_it(used: LoopMonitor) -> None:
         assert set(document) <= set(schema["properties"])
         for endpoint in document["endpoints"].values():
             assert set(endpoint) <= set(schema["$defs"]["Endpoint"]["properties"])
-            assert "blocked" not in endpoint
+            known = schema["$defs"]
+            assert set(endpoint["parts"]) == set(known["Parts"]["properties"])
+            for part in endpoint["parts"].values():
+                assert set(part) == set(known["Part"]["properties"])
+            assert set(endpoint["blocked"]) == set(known["Blocked"]["properties"])
+            assert document["mode"] == "full-split"
     assert not validator.is_valid({**document, "mode": "guess"})
 
 
@@ -75,10 +80,28 @@ def test_the_metrics_are_named_as_the_other_monitors(used: LoopMonitor) -> None:
     theirs = set(re.findall(r"^# TYPE (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
     text = ask(used, "/__unstall/metrics").text
     ours = re.findall(r"^# TYPE (.+)$", text, re.MULTILINE)
-    assert len(ours) == len(set(ours)) == 7
-    assert set(ours) <= theirs
+    assert len(ours) == len(set(ours)) == 12
+    assert set(ours) - theirs == {"unstall_gil_wait_seconds_total counter"}
     bounds = re.findall(r'le="([^"]+)"', page.read_text(encoding="utf-8"))
     assert set(re.findall(r'le="([^"]+)"', text)) == set(bounds)
+
+
+def test_what_this_kernel_does_not_count_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("monitor", "readings"):
+        monkeypatch.setattr(f"unstall.{module}.why_not_split", lambda: "this kernel is a toy")
+    monkeypatch.setattr("unstall.readings._local", threading.local())
+    monitor = LoopMonitor(application(lambda: asyncio.sleep(0)))
+    ask(monitor, "/x")
+    text = ask(monitor, "/__unstall/snapshot").text
+    document = json.loads(text)
+    assert document["mode"] == "holds"
+    assert document["endpoints"]["GET /x"]["polls"] == 2
+    assert not {"blocked", "cpu_ns", "runqueue_ns"} & set(document["endpoints"]["GET /x"])
+    assert "blocked_ns" not in text
+    assert any("this kernel is a toy" in sentence for sentence in document["not_covered"])
+    schema = json.loads(rust_text("schema/snapshot.schema.json"))
+    assert jsonschema.Draft202012Validator(schema).is_valid(document)
+    assert "unstall_blocked" not in ask(monitor, "/__unstall/metrics").text
 
 
 def test_the_metrics_keep_to_the_format(used: LoopMonitor) -> None:

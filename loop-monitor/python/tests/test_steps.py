@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import gc
+import inspect
 import traceback
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -12,13 +13,30 @@ from typing import Any
 import pytest
 from asgi_client import Clock
 
-from unstall.steps import timed
+from unstall.conservation import Stretch
+from unstall.endpoints import CHILD, HANDLER
+from unstall.readings import meter_of_this_thread
+from unstall.steps import Steps
 
 Wrap = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
 
-async def driven(coroutine: Coroutine[Any, Any, Any], holds: list[int] | None = None) -> None:
-    await timed(coroutine, (holds if holds is not None else []).append)
+class Holds:
+    """An account that only lists."""
+
+    own_part, child_part, is_over = HANDLER, CHILD, False
+
+    def __init__(self, holds: list[int]) -> None:
+        self._holds = holds
+
+    def count(self, part: str, stretch: Stretch) -> None:
+        assert part is HANDLER
+        self._holds.append(stretch.wall_ns)
+
+
+async def driven(coroutine: Coroutine[Any, Any, Any], holds: list[int] | None = None) -> Any:
+    account: Any = Holds([] if holds is None else holds)
+    return await Steps(coroutine, meter_of_this_thread(), account)
 
 
 def test_only_the_time_between_awaits_is_counted(clock: Clock) -> None:
@@ -37,6 +55,51 @@ def test_only_the_time_between_awaits_is_counted(clock: Clock) -> None:
     holds: list[int] = []
     asyncio.run(driven(waits(), holds))
     assert holds == [1_000_000, 2_000_000]
+
+
+def test_a_value_comes_out() -> None:
+    async def inner() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert asyncio.run(driven(inner())) == 7
+
+
+def test_a_step_inside_of_a_step_is_a_part_of_it(clock: Clock) -> None:
+    """As an eager task makes it: its first step runs while its parent's does."""
+    holds: list[int] = []
+
+    async def inner() -> None:
+        clock.advance_ms(1)
+
+    async def outer() -> None:
+        with pytest.raises(StopIteration):
+            driven(inner(), holds).send(None)
+        clock.advance_ms(2)
+
+    asyncio.run(driven(outer(), holds))
+    assert holds == [3_000_000]
+
+
+def test_debuggers_see_the_coroutine_itself() -> None:
+    async def inner() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        account: Any = Holds([])
+        coroutine = inner()
+        steps: Any = Steps(coroutine, meter_of_this_thread(), account)
+        assert inspect.getcoroutinestate(steps) == inspect.CORO_CREATED
+        task = asyncio.ensure_future(steps)
+        await asyncio.sleep(0)
+        assert inspect.getcoroutinestate(steps) == inspect.CORO_SUSPENDED
+        assert [frame.f_code.co_name for frame in task.get_stack()] == ["inner"]
+        assert "inner() running at" in repr(task)
+        assert steps.__qualname__.endswith("inner")
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(main())
 
 
 def test_a_step_that_fails_is_counted(clock: Clock) -> None:

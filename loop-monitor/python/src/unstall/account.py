@@ -41,6 +41,7 @@ class Account:
         "_on_step",
         "_scope",
         "_unrouted",
+        "_unrouted_ends",
         "_warn_over_ns",
         "child_part",
         "is_over",
@@ -65,7 +66,8 @@ class Account:
         proof = proof_memory()
         self.serial = 0 if proof is None else proof.request()
         """What a tracer calls it by."""
-        self._unrouted: list[tuple[str, Stretch, Stretch | None]] = []
+        self._unrouted: list[tuple[str, Stretch]] = []
+        self._unrouted_ends: list[tuple[str, Stretch]] = []
         self.own_part = HANDLER
         """Of steps of the request's own task that begin now."""
         self.child_part = CHILD
@@ -73,16 +75,27 @@ class Account:
         self.is_over = False
         """Nobody waits for it any more: what still runs comes after the response."""
 
-    def count(self, part: str, stretch: Stretch, before_cut: Stretch | None = None) -> None:
-        """Count a step that began in `part`, and `before_cut`, if the response ended in it."""
+    def count(self, part: str, stretch: Stretch) -> None:
+        """Count a step that began in `part`."""
         endpoint = self._endpoint
         if endpoint is None:
-            self._unrouted.append((part, stretch, before_cut))
+            self._unrouted.append((part, stretch))
             self._look_for_route()
         else:
-            self._count_at(endpoint, part, stretch, before_cut)
+            if part is not AFTER:
+                self._hold_ns_sum += stretch[0]
+            endpoint.count_step(part, stretch, self._hold_ns_sum)
+            if stretch[0] > self._warn_over_ns:
+                warn_of_hold(endpoint, stretch, monotonic_ns())
         if self._on_step is not None:
             self._on_step()
+
+    def count_end(self, part: str, end: Stretch) -> None:
+        """Charge the end of a step that was just counted in `part` to what comes after."""
+        if self._endpoint is None:
+            self._unrouted_ends.append((part, end))
+        else:
+            self._endpoint.move(part, AFTER, end)
 
     def note_sent(self, message: Message, meter: ThreadMeter) -> None:
         """Follow the response: the work after it is told apart, also within one step."""
@@ -93,7 +106,7 @@ class Account:
             self._be_over()
             running = meter.running
             if running is not None and running.is_of(self):
-                running.cut()
+                meter.mark()
 
     def name_route(self, route: str | None) -> None:
         """Learn the route from a framework that doesn't leave it in the scope."""
@@ -124,18 +137,7 @@ class Account:
             proof.settle(self.serial, f"{endpoint.method} {endpoint.route}")
         self._scope = None  # tasks may outlive the request, and should not keep it
         steps, self._unrouted = self._unrouted, []
-        for part, stretch, before_cut in steps:
-            self._count_at(endpoint, part, stretch, before_cut)
-
-    def _count_at(
-        self, endpoint: Endpoint, part: str, stretch: Stretch, before_cut: Stretch | None
-    ) -> None:
-        if before_cut is not None:
-            endpoint.count_end(AFTER, stretch)
-            stretch = before_cut.followed_by(stretch)
-        hold_ns = stretch.wall_ns
-        if part is not AFTER:
-            self._hold_ns_sum += hold_ns
-        endpoint.count_step(part, stretch, self._hold_ns_sum, before_cut or stretch)
-        if hold_ns > self._warn_over_ns:
-            warn_of_hold(endpoint, stretch, monotonic_ns())
+        for part, stretch in steps:
+            self.count(part, stretch)
+        for part, end in self._unrouted_ends:
+            endpoint.move(part, AFTER, end)

@@ -1,11 +1,11 @@
 """What the monitor can't see, in plain words: a reader must know what a zero doesn't say."""
 
 _ALWAYS = (
-    "A step counts for a request if its own task runs it, or a task that it has started by the loop "
-    "(asyncio.create_task, gather, task groups, streamed bodies, BaseHTTPMiddleware). Callbacks of "
-    "the loop, tasks of nobody's request, tasks made by asyncio.Task directly or in a context of "
-    "their own, and what the server does outside of the application have no endpoint: where they "
-    "stall the loop, the lag shows it.",
+    "A step counts for a request if its own task runs it, or a task that it has started through "
+    "the loop (asyncio.create_task, gather, task groups, streamed bodies, BaseHTTPMiddleware). "
+    "Callbacks of the loop, tasks of nobody's request, tasks made by asyncio.Task directly, or by "
+    "tasks in a context of their own, and what the server does outside of the application have no "
+    "endpoint: where they stall the loop, the lag shows it.",
     "Threads aren't measured.",
     "A step is counted when it ends: one that never does isn't here.",
     "The lag is measured while there are requests, so that an idle loop isn't woken; its timer is "
@@ -19,9 +19,10 @@ _SPLIT = (
 )
 
 _LOCK = (
-    "A wait for the interpreter lock is known by the CPU time of the process's other threads "
-    "meanwhile, and by its length of at most one switch interval per sleep. So beside threads that "
-    "compute, a blocking call as short may count as a wait for the lock: blocked time is a lower bound."
+    "Whatever may have been a wait for the interpreter lock, by the CPU time of the process's "
+    "other threads meanwhile, isn't counted as blocked (gil_ns). So beside threads that compute a "
+    "blocking call may be taken for one, the more so in steps that compute for 5 ms themselves: "
+    "blocked time is a lower bound there."
 )
 
 
@@ -45,9 +46,9 @@ def not_covered(
         )
     if has_foreign_factory:
         sentences.append(
-            "Another task factory was set on the loop after the monitor's: unless it hands on to the "
-            "one before, the tasks that requests start are NOT measured. Set it before the first "
-            "request."
+            "Another task factory was set on the loop after the monitor's: unless it hands on to "
+            "the one before, the tasks that requests start are NOT measured. Set it before the "
+            "first request."
         )
     if had_several_loops:
         sentences.append(

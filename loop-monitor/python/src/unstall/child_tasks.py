@@ -1,9 +1,10 @@
 """The tasks that a request starts, measured by a task factory of the loop.
 
-A factory (`loop.set_task_factory`) is asyncio's own way to see a task begin. Ours hands the coroutine
-on within `Steps` if a request started it, to the factory that was there or to `asyncio.Task`, and
-changes nothing else: names, contexts, cancellation and eager starts are the task's own business.
-Which request that is, a context variable says, which tasks and threads inherit from who starts them.
+A factory (`loop.set_task_factory`) is asyncio's own way to see a task begin. Ours hands the
+coroutine on within `Steps` if a request started it, to the factory that was there or to
+`asyncio.Task`, and changes nothing else: names, contexts, cancellation and eager starts are the
+task's own business. Which request that is, a context variable says, which tasks and threads inherit
+from who starts them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ChildTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop, meter: ThreadMeter) -> None:
         self.meter = meter
         earlier: _Factory | None = loop.get_task_factory()
-        self._make = asyncio.Task if earlier is None else earlier
+        self._make: Any = earlier
         self._factory = self._from_scratch if earlier is None else self._chained
         if earlier is not None and getattr(earlier, "__code__", None) is _EAGER_CODE is not None:
             self._factory = self._eager(earlier)

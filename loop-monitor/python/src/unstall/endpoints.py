@@ -109,22 +109,19 @@ class Endpoint:
         self.parts = {name: Part() for name in PARTS}
         self.warnings = WarningState()
 
-    def count_step(
-        self, name: str, stretch: Stretch, request_hold_ns: int, of_part: Stretch
-    ) -> None:
-        """Count a step, what of it belongs to the part in which it began, and what the steps of
-        its request came to so far.
+    def count_step(self, part_name: str, stretch: Stretch, request_hold_ns: int) -> None:
+        """Count a step, and what the steps of its request came to so far.
 
         A request's sum only grows, so the largest one seen is that of a whole request, and one
         that never ends counts too.
         """
-        hold_ns = stretch.wall_ns
+        hold_ns, cpu_ns, runqueue_ns, slept_ns, fault_ns, _ = stretch
         self.hold.record(hold_ns)
         self.hold_ns_sum += hold_ns
-        self.cpu_ns += stretch.cpu_ns
-        part = self.parts[name]
+        self.cpu_ns += cpu_ns
+        part = self.parts[part_name]
         part.polls += 1
-        part.hold_ns_sum += of_part.wall_ns
+        part.hold_ns_sum += hold_ns
         if request_hold_ns > self.request_hold_ns_max:
             self.request_hold_ns_max = request_hold_ns
         if hold_ns > self.hold_ns_max:
@@ -135,17 +132,20 @@ class Endpoint:
                 self.over_10_ms += 1
             if hold_ns > 100_000_000:
                 self.over_100_ms += 1
-        if hold_ns > stretch.cpu_ns:
+        if hold_ns > cpu_ns:
             # It was off its core.
-            self.runqueue_ns += stretch.runqueue_ns
+            self.runqueue_ns += runqueue_ns
             self.blocked.count(stretch)
-            part.blocked_ns += of_part.slept_ns + of_part.fault_ns
+            part.blocked_ns += slept_ns + fault_ns
 
-    def count_end(self, name: str, stretch: Stretch) -> None:
-        """Count for a part what ends a step that began in another one."""
-        part = self.parts[name]
-        part.hold_ns_sum += stretch.wall_ns
-        part.blocked_ns += stretch.slept_ns + stretch.fault_ns
+    def move(self, from_part: str, to_part: str, end: Stretch) -> None:
+        """Charge the end of a step, which was counted with the whole, to the part it belongs to."""
+        source, target = self.parts[from_part], self.parts[to_part]
+        blocked_ns = end.slept_ns + end.fault_ns
+        source.hold_ns_sum -= end.wall_ns
+        source.blocked_ns -= blocked_ns
+        target.hold_ns_sum += end.wall_ns
+        target.blocked_ns += blocked_ns
 
 
 class Endpoints:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from contextvars import Token
 from time import monotonic_ns
 from typing import Any
 
@@ -13,8 +14,8 @@ from unstall.asgi import ASGIApp, Message, Receive, Scope, Send
 from unstall.blindness import not_covered
 from unstall.child_tasks import current_account
 from unstall.endpoints import Endpoints
-from unstall.proof import proof_memory
 from unstall.process import ProcessStart, WatchedLoop
+from unstall.proof import proof_memory
 from unstall.quart_routes import watch_quart
 from unstall.readings import has_interpreter_lock, why_not_split
 from unstall.snapshot import METRICS_PATH, SNAPSHOT_PATH, HistogramCounts, Snapshot
@@ -106,9 +107,7 @@ class LoopMonitor:
             await Steps(_call(self.app, scope, receive, send), watched.meter, account)
         finally:
             account.end()
-            # A task that was dropped is closed from elsewhere, and its context is gone with it.
-            with contextlib.suppress(ValueError):
-                current_account.reset(before)
+            _reset(before)
 
     def snapshot(self) -> Snapshot:
         """Give everything the monitor knows now. Counters only grow; take differences."""
@@ -179,6 +178,12 @@ class LoopMonitor:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         shown = b"" if scope["method"] == "HEAD" else data
         await send({"type": "http.response.body", "body": shown})
+
+
+def _reset(token: Token[Account | None]) -> None:
+    # A task that was dropped is closed from elsewhere, and its context is gone with it.
+    with contextlib.suppress(ValueError):
+        current_account.reset(token)
 
 
 async def _call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,14 +12,17 @@ _BUCKET_BOUNDS_US = [2 << bucket for bucket in range(24)]
 
 def render(snapshot: Snapshot) -> str:
     """Render every counter of a snapshot."""
-    lines = [*_requests(snapshot), *_holds(snapshot), *_process(snapshot)]
+    lines = [*_requests(snapshot), *_holds(snapshot), *_parts(snapshot)]
+    if snapshot["mode"] != "holds":
+        lines += _blocked(snapshot)
+    lines += _process(snapshot)
     return "\n".join(lines) + "\n"
 
 
 def _requests(snapshot: Snapshot) -> Iterator[str]:
     yield from _family("unstall_requests_total", "counter", "Requests begun.")
     yield from _per_endpoint(snapshot, "unstall_requests_total", lambda seen: seen["requests"])
-    yield from _family("unstall_polls_total", "counter", "Steps of the requests' coroutines.")
+    yield from _family("unstall_polls_total", "counter", "Steps of the requests' tasks.")
     yield from _per_endpoint(snapshot, "unstall_polls_total", lambda seen: seen["polls"])
 
 
@@ -40,6 +43,41 @@ def _holds(snapshot: Snapshot) -> Iterator[str]:
         levels = (("0.001", over["ms_1"]), ("0.01", over["ms_10"]), ("0.1", over["ms_100"]))
         for level, count in levels:
             yield _sample(name, [*_labels_of(key), ("over", level)], count)
+
+
+def _parts(snapshot: Snapshot) -> Iterator[str]:
+    name = "unstall_part_hold_seconds_total"
+    about = "Wall time of steps by part of the request: handler, body, child tasks, or after it."
+    yield from _family(name, "counter", about)
+    for key, seen in snapshot["endpoints"].items():
+        for part, counters in seen["parts"].items():
+            yield _sample(name, [*_labels_of(key), ("part", part)], counters["hold_ns_sum"] / 1e9)
+
+
+def _blocked(snapshot: Snapshot) -> Iterator[str]:
+    """Render what the mode `holds` leaves out."""
+    endpoints = snapshot["endpoints"].items()
+    name = "unstall_blocked_seconds_total"
+    about = "Time a step kept the loop waiting, by class: slept (gave up its core) or fault."
+    yield from _family(name, "counter", about)
+    for key, seen in endpoints:
+        blocked = seen["blocked"]
+        for kind, ns in (("slept", blocked["slept_ns"]), ("fault", blocked["fault_ns"])):
+            yield _sample(name, [*_labels_of(key), ("class", kind)], ns / 1e9)
+    name = "unstall_blocked_polls_total"
+    yield from _family(name, "counter", "Steps that were blocked for at least 200 microseconds.")
+    for key, seen in endpoints:
+        yield _sample(name, _labels_of(key), seen["blocked"]["events_over_200us"])
+    name = "unstall_part_blocked_seconds_total"
+    yield from _family(name, "counter", "Time that steps kept the loop waiting, by part.")
+    for key, seen in endpoints:
+        for part, counters in seen["parts"].items():
+            yield _sample(name, [*_labels_of(key), ("part", part)], counters["blocked_ns"] / 1e9)
+    name = "unstall_gil_wait_seconds_total"
+    about = "Time that may have been spent waiting for the interpreter lock; never blocked time."
+    yield from _family(name, "counter", about)
+    for key, seen in endpoints:
+        yield _sample(name, _labels_of(key), seen["blocked"]["gil_ns"] / 1e9)
 
 
 def _process(snapshot: Snapshot) -> Iterator[str]:

@@ -18,7 +18,7 @@ import time
 from time import perf_counter_ns, process_time_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from unstall.conservation import Stretch, clean, split
+from unstall.conservation import Interval, Stretch, clean, split
 
 if TYPE_CHECKING:
     from unstall.steps import Steps
@@ -38,8 +38,14 @@ _SCHEDSTAT_BYTES = 96
 _OFF_CORE_NS_MIN = 2_000
 """Leaving a core and coming back takes longer, so who was off for less wasn't off."""
 
-_LOCK_SLEEP_NS_SLACK = 200_000
-"""By so much a sleep of the lock may outlast the switch interval: timers are served late."""
+_READING_NS_MAX = 30_000
+"""A reading takes a few microseconds; from here on the thread has lost its core meanwhile. Then its
+clocks would be from before a wait that `run_delay` has counted, which would hide blocked time."""
+_ATTEMPTS = 3
+"""Readings in a row that are disturbed are rare, and not worth more: the last one stands."""
+
+_LOCK_INTERVAL_NS_SLACK = 200_000
+"""By so much a sleep for the lock may outlast the switch interval: timers are served late."""
 
 _CANARY_SLEEP_S = 0.001
 
@@ -76,12 +82,13 @@ def why_not_split() -> str | None:
         meter = SplittingMeter()
     except OSError as error:
         return f"{_SCHEDSTAT} can't be read ({error})"
-    meter.begin(None)
-    time.sleep(_CANARY_SLEEP_S)
-    seen = meter.end()
-    if seen.slept_ns + seen.gil_ns < _CANARY_SLEEP_S * 1e9 / 2:
-        return "this kernel's counters miss a sleep, as those of some sandboxes do"
-    return None
+    for _ in range(_ATTEMPTS):
+        meter.begin(None)
+        time.sleep(_CANARY_SLEEP_S)
+        seen = meter.end()
+        if seen.slept_ns + seen.gil_ns >= _CANARY_SLEEP_S * 1e9 / 2:
+            return None
+    return "this kernel's counters miss a sleep, as those of some sandboxes do"
 
 
 def has_interpreter_lock() -> bool:
@@ -93,22 +100,31 @@ def has_interpreter_lock() -> bool:
 class ThreadMeter:
     """The stopwatch of one thread, for one step at a time; this one knows wall time only."""
 
-    __slots__ = ("_began_ns", "pid", "running", "thread")
+    __slots__ = ("_began_ns", "before_mark", "pid", "running", "thread")
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.thread = threading.get_ident()
         self.running: Steps | None = None
         """Whose step is being measured: what runs inside of it is a part of it."""
+        self.before_mark: Stretch | None = None
+        """What the step was until its mark, if it has one; it goes on from there."""
         self._began_ns = 0
 
     def begin(self, steps: Steps | None) -> None:
         """Begin a step; none may be running."""
         self.running = steps
+        self.before_mark = None
         self._began_ns = perf_counter_ns()
 
+    def mark(self) -> None:
+        """Let what follows in the step that runs be told apart."""
+        running, before = self.running, self.end()
+        self.begin(running)
+        self.before_mark = before
+
     def end(self) -> Stretch:
-        """End the step that runs, and say what it was."""
+        """End the step that runs, and say what it was, from its mark on."""
         wall_ns = perf_counter_ns() - self._began_ns
         self.running = None
         return clean(wall_ns, 0)
@@ -134,7 +150,7 @@ class SplittingMeter(ThreadMeter):
         self._began_cpu_ns = 0
         self._process_cpu_ns = 0
         self._off_core_ns = -1 << 62
-        """Wall clock minus CPU clock when the dear sources were read: it grows only off the core."""
+        """Wall minus CPU clock when the dear sources were read: it grows only off the core."""
         self._sleeps = 0
         self._major_faults = 0
         self._switches = -1
@@ -142,14 +158,18 @@ class SplittingMeter(ThreadMeter):
 
     def begin(self, steps: Steps | None) -> None:
         self.running = steps
+        self.before_mark = None
         cpu_ns = thread_time_ns()
         wall_ns = perf_counter_ns()
         if wall_ns - cpu_ns - self._off_core_ns >= _OFF_CORE_NS_MIN:
-            self._read_switches()
+            for _ in range(_ATTEMPTS):
+                self._read_switches()
+                cpu_ns = thread_time_ns()
+                self._process_cpu_ns = process_time_ns()
+                asked_ns, wall_ns = wall_ns, perf_counter_ns()
+                if wall_ns - asked_ns < _READING_NS_MAX:
+                    break
             self._off_core_ns = wall_ns - cpu_ns
-            cpu_ns = thread_time_ns()
-            self._process_cpu_ns = process_time_ns()
-            wall_ns = perf_counter_ns()
         else:
             self._process_cpu_ns = process_time_ns()
         self._began_cpu_ns = cpu_ns
@@ -161,23 +181,31 @@ class SplittingMeter(ThreadMeter):
         self.running = None
         wall_ns = now_ns - self._began_ns
         cpu_ns = now_cpu_ns - self._began_cpu_ns
-        off_core_ns = wall_ns - cpu_ns
-        if off_core_ns < _OFF_CORE_NS_MIN:
+        if wall_ns - cpu_ns < _OFF_CORE_NS_MIN:
             return clean(wall_ns, cpu_ns)
-        # Read first and last, so that CPU of this thread is never taken for that of others.
-        process_ns = process_time_ns() - self._process_cpu_ns
-        others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
-        sleeps, faults, run_delay = self._sleeps, self._major_faults, self._run_delay
-        self._read_switches()
+        sleeps, switches = self._sleeps, self._switches
+        faults, run_delay = self._major_faults, self._run_delay
+        for _ in range(_ATTEMPTS):
+            # Read first and last, so that CPU of this thread is never taken for that of others.
+            process_ns = process_time_ns() - self._process_cpu_ns
+            others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
+            self._read_switches()
+            read_ns = perf_counter_ns()
+            if read_ns - now_ns < _READING_NS_MAX:
+                break
+            now_ns, now_cpu_ns = read_ns, thread_time_ns()
         self._off_core_ns = now_ns - now_cpu_ns
-        waits = split(
-            off_core_ns,
+        wall_ns, cpu_ns = now_ns - self._began_ns, now_cpu_ns - self._began_cpu_ns
+        interval = Interval(
+            cpu_ns=cpu_ns,
+            off_core_ns=wall_ns - cpu_ns,
             run_delay_ns=_run_delay_ns(self._run_delay) - _run_delay_ns(run_delay),
             sleeps=self._sleeps - sleeps,
+            preemptions=self._switches - switches - (self._sleeps - sleeps),
             major_faults=self._major_faults - faults,
             others_cpu_ns=others_cpu_ns,
-            lock_wait_ns_max=_lock_sleep_ns_max(),
         )
+        waits = split(interval, _lock_interval_ns())
         return Stretch(wall_ns, cpu_ns, *waits)
 
     def _read_switches(self) -> None:
@@ -223,10 +251,11 @@ class _Schedstat:
 
 
 def _run_delay_ns(schedstat: bytes) -> int:
-    return int(schedstat.split(None, 2)[1])
+    # Nothing was read yet, if no step has begun.
+    return int(schedstat.split(None, 2)[1]) if schedstat else 0
 
 
-def _lock_sleep_ns_max() -> int:
+def _lock_interval_ns() -> int:
     if not has_interpreter_lock():
         return 0
-    return round(sys.getswitchinterval() * 1e9) + _LOCK_SLEEP_NS_SLACK
+    return round(sys.getswitchinterval() * 1e9) + _LOCK_INTERVAL_NS_SLACK

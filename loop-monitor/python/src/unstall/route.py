@@ -14,6 +14,9 @@ def route_template(scope: Scope, *, ended: bool) -> str | None:
 
     Before the request has `ended`, a mounted application may still find a more exact one.
     """
+    litestar = scope.get("path_template")
+    if isinstance(litestar, str) and "route_handler" in scope:
+        return litestar or "/"
     route = scope.get("route")
     if getattr(route, "endpoint", None) is None:
         # At most a mount: what is mounted has no routes, or hasn't looked for one yet.

@@ -1,9 +1,9 @@
 """Drives a coroutine and measures each of its steps: what runs between two awaits holds the loop.
 
-Timing around `await app(...)` would count the waits too, and take every slow database for a blocked
-loop. So the coroutine is driven by hand, as `yield from` would drive it (PEP 380): what it yields goes
-to the loop untouched, what the loop sends or throws goes to it, and only what happens inside is
-measured. Nothing is patched, neither the loop nor its tasks.
+Timing around `await app(...)` would count the waits too, and take every slow database for a
+blocked loop. So the coroutine is driven by hand, as `yield from` would drive it (PEP 380): what it
+yields goes to the loop untouched, what the loop sends or throws goes to it, and only what happens
+inside is measured. Nothing is patched, neither the loop nor its tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unstall.account import Account
-    from unstall.conservation import Stretch
     from unstall.readings import ThreadMeter
 
 
@@ -24,7 +23,7 @@ class Steps(Coroutine[Any, Any, Any]):
     applications that call each other make them, is a part of it and not counted again.
     """
 
-    __slots__ = ("_account", "_before_cut", "_coroutine", "_is_child", "_meter", "_part")
+    __slots__ = ("_account", "_coroutine", "_is_child", "_meter")
 
     def __init__(
         self,
@@ -38,32 +37,29 @@ class Steps(Coroutine[Any, Any, Any]):
         self._meter = meter
         self._account: Account | None = account
         self._is_child = is_child
-        self._part = ""
-        self._before_cut: Stretch | None = None
 
     def _step(self, run: Callable[..., Any], *arguments: Any) -> Any:
         meter, account = self._meter, self._account
         if account is None or meter.running is not None:
             return run(*arguments)
-        self._part = account.child_part if self._is_child else account.own_part
+        part = account.child_part if self._is_child else account.own_part
         meter.begin(self)
         try:
             return run(*arguments)
         finally:
             if meter.running is self:
-                account.count(self._part, meter.end(), self._before_cut)
-                self._before_cut = None
-
-    def cut(self) -> None:
-        """Let what follows in the step that runs be of another part: the response has ended."""
-        self._before_cut = self._meter.end()
-        self._meter.begin(self)
+                before, stretch = meter.before_mark, meter.end()
+                if before is None:
+                    account.count(part, stretch)
+                else:
+                    account.count(part, before.followed_by(stretch))
+                    account.count_end(part, stretch)
 
     def hand_over(self) -> None:
         """End the step that runs, and measure no other one: somebody else takes over."""
-        if self._account is not None:
-            self._account.count(self._part, self._meter.end(), self._before_cut)
-        self._account = self._before_cut = None
+        account, self._account = self._account, None
+        if account is not None:
+            account.count(account.child_part, self._meter.end())
 
     @property
     def serial(self) -> int:
