@@ -283,7 +283,7 @@ fn is_own(file: &str) -> bool {
     ];
     let is_ours = |name: &&str| file.ends_with(&format!("/unstall/{name}.py"));
     !(file.starts_with("<frozen")
-        || ours.iter().any(|name| is_ours(name))
+        || ours.iter().any(is_ours)
         || installed.iter().any(|place| file.contains(place))
         // The entry script that pip makes of a console command.
         || is_script && file.contains("/bin/"))
