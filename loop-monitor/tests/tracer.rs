@@ -174,7 +174,7 @@ fn every_call_that_can_block_is_found_however_quick_it_was() {
 fn what_holds_nobody_is_no_finding() {
     for arguments in [&[][..], &["uvloop"]] {
         if arguments == ["uvloop"] && !has_uvloop() {
-            println!("skipped: no uvloop for {}", python().display());
+            skip();
             continue;
         }
         let mut target = Target::start(arguments);
@@ -202,7 +202,7 @@ fn what_holds_nobody_is_no_finding() {
 #[test]
 fn uvloop_s_steps_are_seen_too() {
     if !has_uvloop() {
-        println!("skipped: no uvloop for {}", python().display());
+        skip();
         return;
     }
     let mut target = Target::start(&["uvloop"]);
@@ -212,6 +212,11 @@ fn uvloop_s_steps_are_seen_too() {
     let certificate = tracer.finish();
     assert_eq!(count(&certificate, "sleeps", "clock_nanosleep"), 80);
     assert_eq!(count(&certificate, "reads_a_cached_file", "openat"), 40);
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+fn skip() {
+    println!("skipped: no uvloop for {}", python().display());
 }
 
 fn has_uvloop() -> bool {

@@ -22,7 +22,8 @@ CASES = [
     ("quart", "hypercorn-uvloop"),
 ]
 
-MS = 1_000_000
+LEAST = 25_000_000
+"""Of 30 ms: a reading that lost its core half-way hides a little."""
 
 
 @pytest.mark.parametrize(("framework", "server"), CASES)
@@ -39,15 +40,15 @@ def test_what_blocks_is_found_where_it_is(framework: str, server: str) -> None:
     endpoints = seen["endpoints"]
     parts = {name: endpoint["parts"] for name, endpoint in endpoints.items()}
     own = "child" if framework == "quart" else "handler"  # Quart serves in a task of its own
-    assert blocked(endpoints, "GET /blocks/{ms}") >= 30 * MS
-    assert parts["GET /blocks/{ms}"][own]["blocked_ns"] >= 30 * MS
+    assert blocked(endpoints, "GET /blocks/{ms}") >= LEAST
+    assert parts["GET /blocks/{ms}"][own]["blocked_ns"] >= LEAST
     assert endpoints["GET /blocks/{ms}"]["blocked"]["events_over_200us"] >= 1
-    assert parts["GET /tasks/{ms}"]["child"]["blocked_ns"] >= 30 * MS
-    assert parts["GET /background/{ms}"]["after"]["blocked_ns"] >= 30 * MS
-    assert blocked(endpoints, "WEBSOCKET /socket/{name}") >= 30 * MS
+    assert parts["GET /tasks/{ms}"]["child"]["blocked_ns"] >= LEAST
+    assert parts["GET /background/{ms}"]["after"]["blocked_ns"] >= LEAST
+    assert blocked(endpoints, "WEBSOCKET /socket/{name}") >= LEAST
     # A wait is nobody's blocked time, however the machine is.
     assert endpoints["GET /waits/{ms}"]["requests"] == 1
-    assert blocked(endpoints, "GET /waits/{ms}") < 30 * MS
+    assert blocked(endpoints, "GET /waits/{ms}") < LEAST
     assert not any("(unmatched)" in name for name in endpoints)
 
 

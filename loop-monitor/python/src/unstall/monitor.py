@@ -14,8 +14,8 @@ from unstall.asgi import ASGIApp, Message, Receive, Scope, Send
 from unstall.blindness import not_covered
 from unstall.child_tasks import current_account
 from unstall.endpoints import Endpoints
-from unstall.proof import proof_memory
 from unstall.process import ProcessStart, WatchedLoop
+from unstall.proof import proof_memory
 from unstall.quart_routes import watch_quart
 from unstall.readings import has_interpreter_lock, why_not_split
 from unstall.snapshot import METRICS_PATH, SNAPSHOT_PATH, HistogramCounts, Snapshot
