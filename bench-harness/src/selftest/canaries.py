@@ -7,6 +7,7 @@ its line.
 """
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
@@ -93,7 +94,8 @@ def _is_asleep(thread: int) -> bool:
 
 def _answer(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with connection:
+    # A caller that ends may leave an answer unread, which resets the connection.
+    with connection, contextlib.suppress(ConnectionError):
         while question := connection.recv(4, socket.MSG_WAITALL):
             wait_us = int.from_bytes(question, "little")
             if wait_us:
@@ -233,8 +235,7 @@ async def awaited_read(soil: Soil, _: float) -> None:
 
 
 async def awaited_rpc(soil: Soil, block_s: float) -> None:
-    if soil.streams is None:
-        soil.streams = await asyncio.open_connection(*soil.peer)
+    assert soil.streams is not None
     reader, writer = soil.streams
     writer.write(_question(block_s))
     await reader.readexactly(1)
@@ -357,6 +358,7 @@ def say(reply: Any) -> None:
 async def main() -> None:
     """Serve orders until there are no more."""
     host = Host()
+    host.soil.streams = await asyncio.open_connection(*host.soil.peer)
     loop = asyncio.get_running_loop()
     # Starting a thread is a wait by itself: the pool has its only one before anything is tested.
     loop.set_default_executor(ThreadPoolExecutor(1))

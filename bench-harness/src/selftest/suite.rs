@@ -28,6 +28,8 @@ const LONG_SPIN: Duration = Duration::from_millis(5);
 const LOOKED_AT_BLOCK: Duration = Duration::from_millis(20);
 /// Of those, at least so many.
 const LOOKS_MIN: u64 = 20;
+/// A first look reads symbols from disk, which may take longer than all sleeps together.
+const ATTEMPTS: u32 = 3;
 /// How long the never-ending poll is left alone.
 const UNFINISHED_FOR: Duration = Duration::from_millis(300);
 /// Of those that take long there are fewer, by this.
@@ -161,6 +163,29 @@ fn run_canary(
             Err(reason) => return Ok(Cell::without_run(column, canary, State::NotRun(reason))),
         },
     }
+    let mut cell = plant(column, canary, count, program, eye)?;
+    for _ in 1..ATTEMPTS {
+        if !cell.is_unnamed() {
+            break;
+        }
+        cell = plant(column, canary, count, program, eye)?;
+    }
+    drop(spinners);
+    if let Some(quota) = &quota
+        && !matches!(quota.times_throttled(), Ok(1..))
+    {
+        cell.state = State::NotRun("the quota was never used up".to_owned());
+    }
+    Ok(cell)
+}
+
+fn plant(
+    column: Column,
+    canary: Canary,
+    count: u64,
+    program: &mut CanaryProgram,
+    eye: &mut Eye,
+) -> Result<Cell, EyeError> {
     eye.begin(canary)?;
     program.begin(order(column, canary, count))?;
     let mut told = None;
@@ -170,16 +195,10 @@ fn run_canary(
         program.release()?;
     }
     let finished = program.finish(RUN_MAX)?;
-    drop(spinners);
     let observed = eye.end(program, canary)?;
     let mut cell = judge(column, canary, column.bar(), &finished, &observed);
     if told == Some(false) {
         cell.state = State::Missed("not told before it had ended".to_owned());
-    }
-    if let Some(quota) = &quota
-        && !matches!(quota.times_throttled(), Ok(1..))
-    {
-        cell.state = State::NotRun("the quota was never used up".to_owned());
     }
     Ok(cell)
 }
