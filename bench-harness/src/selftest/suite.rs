@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::certificate::PROVE_VARIABLE;
 
@@ -28,8 +28,9 @@ const LONG_SPIN: Duration = Duration::from_millis(5);
 const LOOKED_AT_BLOCK: Duration = Duration::from_millis(20);
 /// Of those, at least so many.
 const LOOKS_MIN: u64 = 20;
-/// A first look reads symbols from disk, which may take longer than all sleeps together.
-const ATTEMPTS: u32 = 3;
+/// A first look reads symbols from disk, which on a busy machine takes longer than all sleeps
+/// together; so they are planted again.
+const NAMED_WITHIN: Duration = Duration::from_secs(20);
 /// How long the never-ending poll is left alone.
 const UNFINISHED_FOR: Duration = Duration::from_millis(300);
 /// Of those that take long there are fewer, by this.
@@ -164,10 +165,8 @@ fn run_canary(
         },
     }
     let mut cell = plant(column, canary, count, program, eye)?;
-    for _ in 1..ATTEMPTS {
-        if !cell.is_unnamed() {
-            break;
-        }
+    let patience = Instant::now() + NAMED_WITHIN;
+    while cell.is_unnamed() && Instant::now() < patience {
         cell = plant(column, canary, count, program, eye)?;
     }
     drop(spinners);
