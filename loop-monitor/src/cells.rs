@@ -1,7 +1,8 @@
 //! The counters of one endpoint, or of one kind of task: written by polls without a lock.
 //!
-//! What every poll writes is sharded by thread, so that workers don't fight for one cache line;
-//! what only a blocked or long poll writes is not.
+//! What every poll writes is sharded: the first threads that polled have a shard each, which nobody
+//! else writes, so that they pay neither for a cache line that others want nor for a locked
+//! instruction; all later threads share the last one. What only a blocked poll writes isn't sharded.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,6 +34,47 @@ impl Part {
             Self::Handler => 0,
             Self::Body => 1,
             Self::After => 2,
+        }
+    }
+}
+
+/// Which shard a thread writes: the one of its [slot](crate::poll_slots::Slot), or that of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place(usize);
+
+impl Place {
+    /// For who has no slot.
+    pub(crate) const SHARED: Self = Self(usize::MAX);
+
+    /// Whoever has the slot writes alone.
+    pub(crate) fn of_slot(index: usize) -> Self {
+        Self(index)
+    }
+}
+
+/// How a shard's cells are written. A thread that is alone there needs no locked instruction: the
+/// next one to have its slot claims that after it was released, and so sees all that was written.
+#[derive(Clone, Copy)]
+struct Written {
+    alone: bool,
+}
+
+impl Written {
+    fn add(self, cell: &AtomicU64, more: u64) {
+        if self.alone {
+            cell.store(cell.load(Relaxed) + more, Relaxed);
+        } else {
+            cell.fetch_add(more, Relaxed);
+        }
+    }
+
+    fn max(self, cell: &AtomicU64, value: u64) {
+        if value > cell.load(Relaxed) {
+            if self.alone {
+                cell.store(value, Relaxed);
+            } else {
+                cell.fetch_max(value, Relaxed);
+            }
         }
     }
 }
@@ -128,6 +170,7 @@ pub(crate) struct EndpointCells {
     pub(crate) warnings: WarningState,
     blocked: BlockedCells,
     blocked_ns_by_part: [AtomicU64; PARTS],
+    /// One for each thread that has its own, and the last one for all others.
     shards: Box<[Shard]>,
     /// What its caught calls came to.
     #[cfg(feature = "prove")]
@@ -140,7 +183,7 @@ impl EndpointCells {
         subject: Subject,
         method: &'static str,
         route: &str,
-        shards: usize,
+        own_shards: usize,
     ) -> Self {
         Self {
             id,
@@ -150,7 +193,7 @@ impl EndpointCells {
             warnings: WarningState::default(),
             blocked: BlockedCells::default(),
             blocked_ns_by_part: Default::default(),
-            shards: (0..shards).map(|_| Shard::default()).collect(),
+            shards: (0..=own_shards).map(|_| Shard::default()).collect(),
             #[cfg(feature = "prove")]
             proof: crate::prove::Scope::default(),
         }
@@ -161,52 +204,49 @@ impl EndpointCells {
         format!("{} {}", self.method, self.route)
     }
 
-    fn shard(&self, thread: usize) -> &Shard {
-        &self.shards[thread % self.shards.len()]
+    fn shard(&self, place: Place) -> (&Shard, Written) {
+        let last = self.shards.len() - 1;
+        let alone = place.0 < last;
+        (&self.shards[place.0.min(last)], Written { alone })
     }
 
     /// A request, or a task, has begun.
-    pub(crate) fn count_request(&self, thread: usize) {
-        self.shard(thread).requests.fetch_add(1, Relaxed);
+    pub(crate) fn count_request(&self, place: Place) {
+        let (shard, written) = self.shard(place);
+        written.add(&shard.requests, 1);
     }
 
     /// A poll that held a loop, and what the polls of its request came to so far. (A sum only
     /// grows, so the largest seen is that of a whole request, and one that never ends counts too.)
-    pub(crate) fn count_poll(&self, thread: usize, part: Part, hold_ns: u64, request_hold_ns: u64) {
-        let shard = self.shard(thread);
+    pub(crate) fn count_poll(&self, place: Place, part: Part, hold_ns: u64, request_hold_ns: u64) {
+        let (shard, written) = self.shard(place);
         let of_part = &shard.parts[part.index()];
-        of_part.hold.record(hold_ns);
-        of_part.hold_ns_sum.fetch_add(hold_ns, Relaxed);
-        if hold_ns > shard.hold_ns_max.load(Relaxed) {
-            shard.hold_ns_max.fetch_max(hold_ns, Relaxed);
-        }
-        if request_hold_ns > shard.request_hold_ns_max.load(Relaxed) {
-            shard
-                .request_hold_ns_max
-                .fetch_max(request_hold_ns, Relaxed);
-        }
+        written.add(of_part.hold.cell(hold_ns), 1);
+        written.add(&of_part.hold_ns_sum, hold_ns);
+        written.max(&shard.hold_ns_max, hold_ns);
+        written.max(&shard.request_hold_ns_max, request_hold_ns);
         if hold_ns > 1_000_000 {
-            shard.over_1_ms.fetch_add(1, Relaxed);
+            written.add(&shard.over_1_ms, 1);
             if hold_ns > 10_000_000 {
-                shard.over_10_ms.fetch_add(1, Relaxed);
+                written.add(&shard.over_10_ms, 1);
             }
             if hold_ns > 100_000_000 {
-                shard.over_100_ms.fetch_add(1, Relaxed);
+                written.add(&shard.over_100_ms, 1);
             }
         }
     }
 
     /// A poll on a thread whose loop went on elsewhere, by `block_in_place`.
-    pub(crate) fn count_off_loop_poll(&self, thread: usize, part: Part) {
-        let of_part = &self.shard(thread).parts[part.index()];
-        of_part.off_loop_polls.fetch_add(1, Relaxed);
+    pub(crate) fn count_off_loop_poll(&self, place: Place, part: Part) {
+        let (shard, written) = self.shard(place);
+        written.add(&shard.parts[part.index()].off_loop_polls, 1);
     }
 
     /// The exact split of one poll's time.
-    pub(crate) fn add_split(&self, thread: usize, cpu_ns: u64, runqueue_ns: u64) {
-        let shard = self.shard(thread);
-        shard.cpu_ns.fetch_add(cpu_ns, Relaxed);
-        shard.runqueue_ns.fetch_add(runqueue_ns, Relaxed);
+    pub(crate) fn add_split(&self, place: Place, cpu_ns: u64, runqueue_ns: u64) {
+        let (shard, written) = self.shard(place);
+        written.add(&shard.cpu_ns, cpu_ns);
+        written.add(&shard.runqueue_ns, runqueue_ns);
     }
 
     /// Blocked time of one poll.
@@ -278,15 +318,15 @@ mod tests {
     #[test]
     fn shards_and_parts_add_up() {
         let cells = EndpointCells::new(0, Subject::Requests, "GET", "/", 4);
-        for thread in 0..5 {
-            cells.count_request(thread);
-            cells.count_poll(thread, Part::Handler, 11_000_000, 11_000_000);
+        for place in (0..5).map(Place::of_slot) {
+            cells.count_request(place);
+            cells.count_poll(place, Part::Handler, 11_000_000, 11_000_000);
         }
         // A request that goes on on other threads, each of which sees the sum so far.
-        cells.count_poll(0, Part::Handler, 101_000_000, 112_000_000);
-        cells.count_poll(1, Part::Body, 1_000_000, 113_000_000);
-        cells.count_poll(2, Part::After, 2_000_000, 2_000_000);
-        cells.count_off_loop_poll(1, Part::Handler);
+        cells.count_poll(Place::of_slot(0), Part::Handler, 101_000_000, 112_000_000);
+        cells.count_poll(Place::of_slot(1), Part::Body, 1_000_000, 113_000_000);
+        cells.count_poll(Place::of_slot(2), Part::After, 2_000_000, 2_000_000);
+        cells.count_off_loop_poll(Place::SHARED, Part::Handler);
         cells.add_blocked(Part::After, Class::Slept, 1_500_000, true);
         cells.add_blocked(Part::Body, Class::Slept, 0, true);
         let wire = cells.to_wire();

@@ -22,7 +22,7 @@ pub(crate) const CALL: &str = "CALL";
 const TASK: &str = "TASK";
 /// A route or name longer than this is no template; it is counted with the others.
 pub(crate) const NAME_BYTES_MAX: usize = 512;
-/// More would cost memory and help nobody.
+/// More would cost memory, and later threads count all the same, only slower.
 const SHARDS_MAX: usize = 16;
 
 /// Every endpoint and kind of task seen; of each, at most as many as allowed.
@@ -30,7 +30,8 @@ const SHARDS_MAX: usize = 16;
 pub(crate) struct EndpointRegistry {
     /// Of endpoints, and of tasks' names.
     names_max: usize,
-    shards: usize,
+    /// Threads that have counters of their own.
+    own_shards: usize,
     table: RwLock<Table>,
     unmatched: Arc<EndpointCells>,
     other: Arc<EndpointCells>,
@@ -49,13 +50,14 @@ struct Table {
 
 impl EndpointRegistry {
     pub(crate) fn new(names_max: usize) -> Self {
-        let shards = std::thread::available_parallelism()
-            // Unknown: one shard is right, only slower.
+        let own_shards = std::thread::available_parallelism()
+            // Unknown: one is right, only slower.
             .map_or(1, usize::from)
-            .next_power_of_two()
+            // Workers, and who waits in `block_on`.
+            .saturating_add(1)
             .min(SHARDS_MAX);
         let bucket = |id, subject, method, route| {
-            Arc::new(EndpointCells::new(id, subject, method, route, shards))
+            Arc::new(EndpointCells::new(id, subject, method, route, own_shards))
         };
         let unmatched = bucket(0, Subject::Requests, "*", "(unmatched)");
         let other = bucket(1, Subject::Requests, "*", OTHER_NAME);
@@ -63,7 +65,7 @@ impl EndpointRegistry {
         let by_id = [&unmatched, &other, &other_tasks].map(Arc::clone).into();
         Self {
             names_max,
-            shards,
+            own_shards,
             table: RwLock::new(Table {
                 by_id,
                 ..Table::default()
@@ -122,7 +124,7 @@ impl EndpointRegistry {
         if table.count(subject) >= self.names_max {
             return Arc::clone(other);
         }
-        table.admit(subject, method, route, self.shards)
+        table.admit(subject, method, route, self.own_shards)
     }
 
     pub(crate) fn by_id(&self, id: usize) -> Option<Arc<EndpointCells>> {
@@ -154,10 +156,10 @@ impl Table {
         subject: Subject,
         method: &'static str,
         route: &str,
-        shards: usize,
+        own_shards: usize,
     ) -> Arc<EndpointCells> {
         let id = self.by_id.len();
-        let cells = Arc::new(EndpointCells::new(id, subject, method, route, shards));
+        let cells = Arc::new(EndpointCells::new(id, subject, method, route, own_shards));
         self.by_id.push(Arc::clone(&cells));
         let routes = self.by_method.entry(method).or_default();
         routes.insert(route.into(), Arc::clone(&cells));

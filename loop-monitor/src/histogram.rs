@@ -20,7 +20,12 @@ impl Default for HistogramCells {
 
 impl HistogramCells {
     pub(crate) fn record(&self, ns: u64) {
-        self.0[bucket_of(ns)].fetch_add(1, Relaxed);
+        self.cell(ns).fetch_add(1, Relaxed);
+    }
+
+    /// The one that counts such values.
+    pub(crate) fn cell(&self, ns: u64) -> &AtomicU64 {
+        &self.0[bucket_of(ns)]
     }
 
     pub(crate) fn to_wire(&self) -> wire::Histogram {

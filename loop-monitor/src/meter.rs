@@ -270,15 +270,15 @@ impl Meter {
                 slot.leave();
             }
             let hold_ns = now_ns.saturating_sub(start.at_ns);
-            let thread = hot.thread();
+            let place = hot.place();
             if matches!(start.kind, PollKind::OffLoop) || self.lost_loop(hot) {
                 hot.set_role(Role::OffLoop);
                 hot.leave_loop();
-                endpoint.count_off_loop_poll(thread, part);
+                endpoint.count_off_loop_poll(place, part);
                 return PollCost::default();
             }
             *request_hold_ns += hold_ns;
-            endpoint.count_poll(thread, part, hold_ns, *request_hold_ns);
+            endpoint.count_poll(place, part, hold_ns, *request_hold_ns);
             let charged = (endpoint, part);
             let (blocked_ns, runqueue_ns) = match start.kind {
                 PollKind::Split => self.end_split(hot, hold_ns, charged),
@@ -311,7 +311,7 @@ impl Meter {
             // The first reading's own microseconds are in the interval; the handler can't have
             // computed, or waited, for longer than it held the loop.
             let (cpu_ns, runqueue_ns) = (interval.cpu_ns, interval.runqueue_ns);
-            endpoint.add_split(hot.thread(), cpu_ns.min(hold_ns), runqueue_ns.min(hold_ns));
+            endpoint.add_split(hot.place(), cpu_ns.min(hold_ns), runqueue_ns.min(hold_ns));
         }
         note_dirt(hot, blocked_ns, after.wall_ns);
         if hot.hooked.get() {

@@ -383,6 +383,7 @@ impl MonitorState {
     ///
     /// Every stretch of monitored work passes through here and nowhere else: polls of handlers,
     /// bodies, calls and tasks, and the dropping of them.
+    #[inline]
     pub(crate) fn measure<T>(
         &self,
         endpoint: &EndpointCells,

@@ -24,6 +24,8 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Slot {
+    /// Place among the slots; of the threads alive, this one alone has it.
+    pub(crate) index: usize,
     /// Begin of the current poll by the monotonic clock, or [`IDLE`].
     began_ns: AtomicU64,
     /// Whose poll it is: a number in the registry of the monitor.
@@ -71,7 +73,7 @@ pub(crate) fn claim(thread: usize) -> &'static Slot {
         .copied()
         .find(|slot| slot.thread_id.load(Acquire) == 0);
     let slot = free.unwrap_or_else(|| {
-        let slot: &'static Slot = Box::leak(Box::new(Slot::new()));
+        let slot: &'static Slot = Box::leak(Box::new(Slot::new(slots.len())));
         slots.push(slot);
         slot
     });
@@ -87,8 +89,9 @@ pub(crate) fn of_monitor(monitor: u64) -> Vec<SlotReading> {
 }
 
 impl Slot {
-    fn new() -> Self {
+    fn new(index: usize) -> Self {
         Self {
+            index,
             began_ns: AtomicU64::new(IDLE),
             endpoint: AtomicUsize::new(0),
             thread_id: AtomicU32::new(0),

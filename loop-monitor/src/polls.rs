@@ -32,6 +32,7 @@ impl Charged {
         }
     }
 
+    #[inline]
     pub(crate) fn measure<T>(&mut self, part: Part, poll: impl FnOnce() -> T) -> T {
         let state = &self.monitor.inner;
         state.measure(&self.endpoint, part, &mut self.hold_ns, poll)
@@ -42,7 +43,7 @@ impl Charged {
     pub(crate) fn count_begun(&self) -> bool {
         let outermost = !thread_state::in_poll();
         if outermost {
-            self.endpoint.count_request(thread_state::this_thread());
+            self.endpoint.count_request(thread_state::place());
         }
         outermost
     }
@@ -71,17 +72,21 @@ pin_project! {
 impl<F: Future> Future for Measured<F> {
     type Output = F::Output;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         this.charged.measure(Part::Handler, || {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 return Poll::Pending;
             };
-            let polled = future.poll(context);
-            if polled.is_ready() {
-                this.future.set(None);
+            // Spelt so that a pending future's room for its output isn't copied about.
+            match future.poll(context) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(output) => {
+                    this.future.set(None);
+                    Poll::Ready(output)
+                }
             }
-            polled
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::cells::Part;
+use crate::cells::{Part, Place};
 use crate::poll_slots::{self, Slot};
 use crate::readings::{Reading, ThreadReader};
 
@@ -103,6 +103,13 @@ impl Hot {
         self.thread.get()
     }
 
+    /// The place of this thread's counters.
+    pub(crate) fn place(&self) -> Place {
+        self.slot
+            .get()
+            .map_or(Place::SHARED, |slot| Place::of_slot(slot.index))
+    }
+
     /// Makes this thread's state one about this monitor.
     pub(crate) fn adopt(&self, monitor: u64) {
         if self.monitor.get() != monitor {
@@ -161,9 +168,9 @@ pub(crate) fn read_thread() -> Option<Reading> {
         .ok()
 }
 
-/// The number of the calling thread, for sharding.
-pub(crate) fn this_thread() -> usize {
-    with(Hot::thread)
+/// The place of the calling thread's counters.
+pub(crate) fn place() -> Place {
+    with(Hot::place)
 }
 
 /// Whether the calling thread is inside a monitored poll.

@@ -5,6 +5,7 @@
 )]
 
 use std::convert::Infallible;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -115,6 +116,34 @@ fn hostile_requests_make_no_more_endpoints_than_allowed() {
     assert_eq!(requests("GET /users/1"), Some(1));
     assert_eq!(requests(OTHER_ENDPOINT), Some(198));
     assert_eq!(requests(UNMATCHED_ENDPOINT), Some(1));
+}
+
+/// More at once than have counters of their own, and then others in their places.
+#[test]
+fn however_many_threads_count_nothing_is_lost() {
+    const THREADS: usize = 40;
+    const TIMES: u64 = 200;
+    let monitor = Monitor::builder().build();
+    let runtime = two_workers(Some(&monitor));
+    for generation in 1..=2 {
+        let all_are_here = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    all_are_here.wait();
+                    for _ in 0..TIMES {
+                        runtime.block_on(ask(&monitor, Method::GET, "/"));
+                    }
+                });
+            }
+        });
+        let endpoint = &monitor.snapshot().endpoints["GET /"];
+        let requests = generation * TIMES * u64::try_from(THREADS).expect("few");
+        assert_eq!(endpoint.requests, requests);
+        // What the service does before its future, one poll, and the dropping of the body.
+        assert_eq!(endpoint.polls, 3 * requests, "{endpoint:?}");
+        assert_eq!(endpoint.hold.log2_us.iter().sum::<u64>(), 3 * requests);
+    }
 }
 
 #[test]
