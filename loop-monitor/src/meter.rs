@@ -45,6 +45,13 @@ pub(crate) struct PollStart {
     kind: PollKind,
 }
 
+impl PollStart {
+    /// When the poll began, as its thread's slot tells it.
+    pub(crate) fn began_ns(self) -> u64 {
+        self.at_ns
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum PollKind {
     /// Timed only.
@@ -202,11 +209,6 @@ impl Meter {
         worker
             .and_then(|worker| self.loop_threads.get(worker))
             .is_some_and(|owner| owner.load(Relaxed) != thread)
-    }
-
-    /// When a poll began, as its thread's slot tells it.
-    pub(crate) fn began_ns(start: &PollStart) -> u64 {
-        start.at_ns
     }
 
     /// Begins a poll; `None` inside another one, whose part it is.

@@ -438,7 +438,7 @@ impl Drop for MeasuredPoll<'_> {
             let meter = &self.state.meter;
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             let watch = self.state.watch.as_ref();
-            let cause = watch.and_then(|watch| watch.poll_ended(Meter::began_ns(&start), cost.hold));
+            let cause = watch.and_then(|watch| watch.poll_ended(start.began_ns(), cost.hold));
             if cost.hold > self.state.warn_over {
                 self.state.warn(self.endpoint, cost, cause.as_ref());
             }

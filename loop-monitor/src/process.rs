@@ -347,6 +347,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_says_what_to_do() {
+        let view = ProcessView::own();
+        let refused = io::Error::from(Errno::EACCES);
+        let error = view.error(Path::new("/proc/1/syscall"), refused);
+        assert!(matches!(error, ProcessError::NoPermission { .. }));
+        let text = error.to_string();
+        for part in [
+            "/proc/1/syscall",
+            "same user",
+            "CAP_SYS_PTRACE",
+            "--cap-add",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
     fn memory_is_read_up_to_the_first_page_that_is_not_there() {
         let view = ProcessView::own();
         let word = 0x1122_3344_5566_7788_u64;

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::cause::{Cause, CauseClass};
-use unstall_loop_monitor::process::{Activity, Namer, ProcessView};
+use unstall_loop_monitor::process::peers::Peers;
+use unstall_loop_monitor::process::{Activity, Namer, ProcessError, ProcessView};
 
 /// Long against a look, short against a test's patience.
 const WAIT: Duration = Duration::from_millis(400);
@@ -82,9 +83,11 @@ fn a_datagram_that_never_comes_is_named_with_its_line() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.set_read_timeout(Some(WAIT)).expect("a timeout");
     let bound = socket.local_addr().expect("bound");
+    // Stays open while its name is looked up.
+    let receiver = socket.try_clone().expect("a second descriptor");
     let line = line!() + 2;
     let cause = named(CauseClass::Io, move || {
-        socket.recv(&mut [0]).expect_err("nothing comes");
+        receiver.recv(&mut [0]).expect_err("nothing comes");
     });
     assert_blames(&cause, line);
     let what = cause.target.expect("a socket").what;
@@ -164,6 +167,7 @@ fn a_peer_is_named_while_it_is_waited_for() {
     let address = listener.local_addr().expect("bound");
     let mut stream = TcpStream::connect(address).expect("connects");
     stream.set_read_timeout(Some(WAIT)).expect("a timeout");
+    let _stays_open = stream.try_clone().expect("a second descriptor");
     let line = line!() + 2;
     let cause = named(CauseClass::Io, move || {
         stream.read_exact(&mut [0]).expect_err("nothing comes");
@@ -171,4 +175,77 @@ fn a_peer_is_named_while_it_is_waited_for() {
     assert_blames(&cause, line);
     assert_eq!(cause.syscall.as_deref(), Some("recvfrom"));
     assert_eq!(cause.target.expect("a peer").what, address.to_string());
+}
+
+/// Fills the stack below its caller with frames that look as good as real ones.
+#[inline(never)]
+fn leaves_remains(depth: usize) -> usize {
+    let filled = std::hint::black_box([depth; 16]);
+    if depth == 0 {
+        return filled[0];
+    }
+    std::hint::black_box(leaves_remains(depth - 1) + filled[1])
+}
+
+/// Keeps those remains among its locals while it sleeps.
+#[inline(never)]
+fn sleeps_above_remains() {
+    let never_written = std::mem::MaybeUninit::<[u8; 8192]>::uninit();
+    std::hint::black_box(&never_written);
+    thread::sleep(WAIT);
+    std::hint::black_box(&never_written);
+}
+
+#[test]
+fn remains_of_earlier_calls_are_on_no_stack() {
+    let cause = named(CauseClass::Sleep, || {
+        std::hint::black_box(leaves_remains(40));
+        sleeps_above_remains();
+    });
+    let functions: Vec<&str> = cause
+        .frames
+        .iter()
+        .map(|frame| frame.function.as_str())
+        .collect();
+    let has = |name: &str| functions.iter().any(|function| function.contains(name));
+    assert!(
+        has("sleeps_above_remains") && has("naming::named"),
+        "{functions:#?}"
+    );
+    assert!(!has("leaves_remains"), "{functions:#?}");
+}
+
+#[test]
+fn another_process_is_named_with_its_own_environment() {
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .env("REDIS_URL", "redis://:secret@localhost:44551/0")
+        .spawn()
+        .expect("sleeps");
+    let cause = loop {
+        // Until it has become `sleep`, it is still this program, or not yet asleep.
+        let view = ProcessView::of(child.id()).expect("may be read");
+        let task = view.task(child.id()).expect("runs");
+        let cause = Namer::new(&view)
+            .expect("readable")
+            .name(&task)
+            .expect("readable");
+        if let Some(cause) = cause.filter(|cause| cause.class == CauseClass::Sleep) {
+            break cause;
+        }
+    };
+    assert_eq!(cause.syscall.as_deref(), Some("clock_nanosleep"));
+    assert!(!cause.frames.is_empty());
+    let view = ProcessView::of(child.id()).expect("may be read");
+    assert_eq!(view.command().expect("readable"), "sleep 60");
+    let mut peers = Peers::of(&view).expect("readable");
+    let address = "127.0.0.1:44551".parse().expect("an address");
+    assert_eq!(
+        peers.name(address, None).as_deref(),
+        Some("redis (REDIS_URL)")
+    );
+    child.kill().expect("ends");
+    child.wait().expect("ends");
+    let error = ProcessView::of(child.id()).expect_err("it has ended");
+    assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
 }

@@ -84,6 +84,7 @@ impl Descriptors {
         match subject {
             Subject::Nothing | Subject::Thread => Ok(None),
             Subject::Descriptor(descriptor) => self.name(*descriptor),
+            Subject::Open { link, .. } => self.name_link(link).map(Some),
             Subject::Address(socket) => Ok(Some(self.name_socket(socket))),
             Subject::Path(path) => Ok(Some(unnamed(path))),
             Subject::Process(pid) => Ok(Some(Target {
@@ -93,27 +94,50 @@ impl Descriptors {
         }
     }
 
+    /// Makes a descriptor's number, which is free again once it is closed, into what it stands for
+    /// now. Cheap: it names nobody yet.
+    ///
+    /// # Errors
+    /// When the process has ended or may not be read.
+    pub fn pin(&self, subject: Subject) -> Result<Subject, ProcessError> {
+        let Subject::Descriptor(descriptor) = subject else {
+            return Ok(subject);
+        };
+        let link = self.link(descriptor)?;
+        Ok(link.map_or(Subject::Nothing, |link| Subject::Open { descriptor, link }))
+    }
+
     /// Names one descriptor; `None` when it isn't open any more.
     ///
     /// # Errors
     /// When the process may not be read.
     pub fn name(&mut self, descriptor: i32) -> Result<Option<Target>, ProcessError> {
-        let path = self.view.root().join("fd").join(descriptor.to_string());
-        let link = match fs::read_link(&path) {
-            Ok(link) => link.to_string_lossy().into_owned(),
-            // Closed meanwhile, or the number was never a descriptor (-1 of an anonymous mapping).
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.view.error(&path, error)),
-        };
-        if let Some(inode) = numbered(&link, "socket:[") {
-            let socket = self.sockets.find(inode)?;
-            return Ok(Some(self.name_socket(&socket)));
+        match self.link(descriptor)? {
+            Some(link) => self.name_link(&link).map(Some),
+            None => Ok(None),
         }
-        Ok(Some(match link.split_once(':') {
+    }
+
+    fn link(&self, descriptor: i32) -> Result<Option<String>, ProcessError> {
+        let path = self.view.root().join("fd").join(descriptor.to_string());
+        match fs::read_link(&path) {
+            Ok(link) => Ok(Some(link.to_string_lossy().into_owned())),
+            // Closed meanwhile, or the number was never a descriptor (-1 of an anonymous mapping).
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.view.error(&path, error)),
+        }
+    }
+
+    fn name_link(&mut self, link: &str) -> Result<Target, ProcessError> {
+        if let Some(inode) = numbered(link, "socket:[") {
+            let socket = self.sockets.find(inode)?;
+            return Ok(self.name_socket(&socket));
+        }
+        Ok(match link.split_once(':') {
             Some(("pipe", _)) => unnamed("pipe"),
             Some(("anon_inode", what)) => unnamed(what.trim_matches(['[', ']'])),
-            _ => unnamed(link.strip_suffix(" (deleted)").unwrap_or(&link)),
-        }))
+            _ => unnamed(link.strip_suffix(" (deleted)").unwrap_or(link)),
+        })
     }
 
     /// Who is at the other end of a socket.
@@ -200,8 +224,15 @@ impl Descriptors {
 pub enum Subject {
     /// It doesn't say.
     Nothing,
-    /// A descriptor.
+    /// A descriptor's number.
     Descriptor(i32),
+    /// What it stood for while the call went on.
+    Open {
+        /// The number.
+        descriptor: i32,
+        /// Its link in `/proc/PID/fd`.
+        link: String,
+    },
     /// A peer that isn't connected yet.
     Address(Socket),
     /// A path.

@@ -71,18 +71,21 @@ impl Namer {
     /// When the thread has ended or may not be read.
     pub fn sight(&self, task: &Task) -> Result<Option<Sighting>, ProcessError> {
         let seen = task.look_while(|activity| match *activity {
-            Activity::Running => (Subject::Nothing, None),
+            Activity::Running => (Ok(Subject::Nothing), None),
             Activity::Call(syscall) => {
                 let stack = self.copy_stack(syscall.pc, syscall.sp);
                 (self.read_subject(&syscall), Some(stack))
             }
-            Activity::Fault { sp, pc } => (Subject::Nothing, Some(self.copy_stack(pc, sp))),
+            Activity::Fault { sp, pc } => (Ok(Subject::Nothing), Some(self.copy_stack(pc, sp))),
         })?;
-        Ok(seen.map(|(look, (subject, stack))| Sighting {
-            look,
-            subject,
-            stack,
-        }))
+        seen.map(|(look, (subject, stack))| {
+            Ok(Sighting {
+                look,
+                subject: subject?,
+                stack,
+            })
+        })
+        .transpose()
     }
 
     /// Copies where a running thread computes; `None` when it didn't for `patience`.
@@ -148,10 +151,12 @@ impl Namer {
         (registers, StackCopy::take(&self.view, sp))
     }
 
-    fn read_subject(&self, syscall: &Syscall) -> Subject {
-        Call::in_progress(syscall).map_or(Subject::Nothing, |call| {
-            self.descriptors.read_subject(&call, syscall)
-        })
+    fn read_subject(&self, syscall: &Syscall) -> Result<Subject, ProcessError> {
+        let Some(call) = Call::in_progress(syscall) else {
+            return Ok(Subject::Nothing);
+        };
+        self.descriptors
+            .pin(self.descriptors.read_subject(&call, syscall))
     }
 }
 
@@ -159,9 +164,9 @@ impl Namer {
 /// alone.
 fn class(call: &Call, subject: &Subject) -> CauseClass {
     match subject {
-        Subject::Descriptor(1 | 2) if matches!(call.name, "write" | "writev" | "sendto") => {
-            CauseClass::Log
-        }
+        Subject::Open {
+            descriptor: 1 | 2, ..
+        } if matches!(call.name, "write" | "writev" | "sendto") => CauseClass::Log,
         Subject::Thread => CauseClass::Lock,
         _ => call.kind.class(),
     }

@@ -21,6 +21,8 @@ pub const STACK_COPY_BYTES: usize = 64 * 1024;
 const FRAMES_MAX: usize = 256;
 /// Frames are rarely larger; a chain with larger ones isn't believed.
 const FRAME_BYTES_MAX: u64 = 1 << 20;
+/// Places that look like a frame and are weighed against each other.
+const CANDIDATES_MAX: usize = 16;
 /// Links of the chain that must hold before a frame pointer is believed.
 const LINKS_WANTED: usize = 3;
 /// Below, nobody maps anything (`vm.mmap_min_addr`): a stack's outermost return address is 0.
@@ -161,7 +163,8 @@ impl Stacks {
                     .unwind_frame(at, &mut unwound, &mut cache, &mut read);
             if next.is_err()
                 && before.bp() == UNKNOWN
-                && let Some(found) = self.find_frame_pointer(before.sp(), stack)
+                && let Some(found) =
+                    self.find_frame_pointer(at.address_for_lookup(), before.sp(), stack)
             {
                 unwound = native_registers(before.ip(), before.sp(), found);
                 cache = framehop::CacheNative::new();
@@ -201,16 +204,32 @@ impl Stacks {
         Ok(self.space.is_code(address))
     }
 
-    /// The lowest frame at or above `sp` whose chain holds.
-    fn find_frame_pointer(&self, sp: u64, stack: &StackCopy) -> Option<u64> {
+    /// The lowest frame at or above `sp` whose chain holds, and that was called for the function at
+    /// `ip`. Below a function's frame lie its locals, and in them remains of earlier calls, whose
+    /// chain holds just as well; but they called something else.
+    fn find_frame_pointer(&mut self, ip: u64, sp: u64, stack: &StackCopy) -> Option<u64> {
+        let function = self.symbols.function_start(&self.space, ip);
+        let mut lowest = None;
+        let mut lowest_indirect = None;
+        let mut candidates = 0;
         let mut at = sp.next_multiple_of(8);
-        while at + 16 <= stack.end() {
-            if self.chain_holds(at, stack) {
-                return Some(at);
+        while at + 16 <= stack.end() && candidates < CANDIDATES_MAX {
+            if let Some(back) = stack.word(at + 8)
+                && self.chain_holds(at, stack)
+            {
+                candidates += 1;
+                lowest = lowest.or(Some(at));
+                match self.call_target(back) {
+                    Some(target) if Some(target) == function => return Some(at),
+                    Some(_) => {}
+                    None => lowest_indirect = lowest_indirect.or(Some(at)),
+                }
             }
             at += 8;
         }
-        None
+        // A call through a pointer may be for anybody, one for another function for somebody who
+        // jumped on to this one.
+        lowest_indirect.or(lowest)
     }
 
     fn chain_holds(&self, mut at: u64, stack: &StackCopy) -> bool {
@@ -236,17 +255,30 @@ impl Stacks {
     /// Whether a call instruction ends at this address: `e8 rel32`, or `ff /2` with 0 to 5 bytes
     /// of address (Intel's manual, volume 2, CALL).
     fn follows_call(&self, back: u64) -> bool {
-        const LONGEST: u64 = 7;
-        let mut code = [0; LONGEST as usize];
-        let read = self.view.read_memory(back.wrapping_sub(LONGEST), &mut code);
-        if !matches!(read, Ok(7)) {
+        let Some(code) = self.code_before(back) else {
             return false;
-        }
+        };
         let indirect = [2, 3, 4, 6, 7]
             .iter()
-            .map(|length| 7 - length)
+            .map(|length| code.len() - length)
             .any(|start| code[start] == 0xff && (code[start + 1] >> 3) & 7 == 2);
         code[2] == 0xe8 || indirect
+    }
+
+    /// What the direct call that ends at this address calls.
+    fn call_target(&self, back: u64) -> Option<u64> {
+        let [_, _, 0xe8, distance @ ..] = self.code_before(back)? else {
+            return None;
+        };
+        Some(back.wrapping_add_signed(i64::from(i32::from_le_bytes(distance))))
+    }
+
+    /// As long as the longest call instruction.
+    fn code_before(&self, back: u64) -> Option<[u8; 7]> {
+        let mut code = [0; 7];
+        let start = back.wrapping_sub(code.len() as u64);
+        let read = self.view.read_memory(start, &mut code);
+        matches!(read, Ok(7)).then_some(code)
     }
 }
 

@@ -53,6 +53,7 @@ pub(super) struct Symbols {
     symbolizer: Symbolizer,
     files: HashMap<(u64, String), Option<PathBuf>>,
     known: HashMap<u64, Vec<Frame>>,
+    starts: HashMap<u64, Option<u64>>,
 }
 
 impl fmt::Debug for Symbols {
@@ -76,17 +77,19 @@ impl Symbols {
             symbolizer,
             files: HashMap::new(),
             known: HashMap::new(),
+            starts: HashMap::new(),
         }
     }
 
     /// Other files may be mapped at known addresses now.
     pub(super) fn forget(&mut self) {
         self.known.clear();
+        self.starts.clear();
     }
 
     pub(super) fn frames(&mut self, space: &AddressSpace, addresses: &[u64]) -> Vec<Frame> {
         if self.known.len() >= REMEMBERED_MAX {
-            self.known.clear();
+            self.forget();
         }
         let mut frames = Vec::with_capacity(addresses.len());
         for address in addresses {
@@ -101,18 +104,33 @@ impl Symbols {
         frames
     }
 
+    /// Where the function that holds this address begins.
+    pub(super) fn function_start(&mut self, space: &AddressSpace, address: u64) -> Option<u64> {
+        if let Some(known) = self.starts.get(&address) {
+            return *known;
+        }
+        let start = self
+            .symbol(space, address)
+            .and_then(|symbol| address.checked_sub(symbol.offset as u64));
+        self.starts.insert(address, start);
+        start
+    }
+
     fn resolve(&mut self, space: &AddressSpace, address: u64) -> Vec<Frame> {
-        let unknown = || {
-            vec![Frame {
-                function: format!("{address:#x}"),
-                file: None,
-                line: None,
-                is_own: false,
-            }]
-        };
-        let Some(mapping) = space.find(address) else {
-            return unknown();
-        };
+        if let Some(symbol) = self.symbol(space, address) {
+            return frames_of(&symbol);
+        }
+        vec![Frame {
+            function: format!("{address:#x}"),
+            file: None,
+            line: None,
+            is_own: false,
+        }]
+    }
+
+    /// A file that is gone or no ELF has no names, and code made at run time seldom one.
+    fn symbol(&mut self, space: &AddressSpace, address: u64) -> Option<Sym<'static>> {
+        let mapping = space.find(address)?;
         let key = (mapping.inode, mapping.path.clone());
         let file = self
             .files
@@ -134,14 +152,7 @@ impl Symbols {
                     .symbolize_single(&Source::Process(process), input)
             }
         };
-        // A file that is gone or no ELF has no names; the address is what is left.
-        match symbol
-            .ok()
-            .and_then(|symbolized| symbolized.into_sym().map(Sym::into_owned))
-        {
-            Some(symbol) => frames_of(&symbol),
-            None => unknown(),
-        }
+        symbol.ok()?.into_sym().map(Sym::into_owned)
     }
 }
 
