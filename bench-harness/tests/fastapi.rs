@@ -101,8 +101,8 @@ fn assert_complete(record: &RunRecord, comparison: &Comparison) {
     }
 }
 
-/// The monitor saw the loop held while a blocking client waited: each route makes two round trips
-/// or more.
+/// The monitor saw the loop held, and blocked, while a blocking client waited: each route makes two
+/// round trips or more. What was awaited it doesn't take for blocked.
 fn assert_held(record: &RunRecord, comparison: &Comparison) {
     let blocks = record.blocks.iter().filter(|block| block.arm == "before");
     for block in blocks.filter(|block| block.validity.ok) {
@@ -112,8 +112,19 @@ fn assert_held(record: &RunRecord, comparison: &Comparison) {
             let waited_us = 2 * seen.requests * ROUND_TRIP.as_micros() as u64;
             assert!(seen.requests >= comparison.requests, "{name}: {seen:?}");
             assert!(seen.hold_us_sum >= waited_us, "{name}: {seen:?}");
+            // A bound from below, while other threads of the service compute.
+            let blocked_us = seen.blocked_us.slept + seen.blocked_us.fault;
+            assert!(blocked_us >= waited_us / 2, "{name}: {seen:?}");
         }
     }
+    let blocked_us = |arm: &str| -> u64 {
+        let blocks = record.blocks.iter().filter(|block| block.arm == arm);
+        let endpoints = blocks.flat_map(|block| block.monitor.iter().flat_map(|m| &m.endpoints));
+        endpoints
+            .map(|(_, seen)| seen.blocked_us.slept + seen.blocked_us.fault)
+            .sum()
+    };
+    assert!(blocked_us("before") > 20 * blocked_us("after"));
 }
 
 /// How often a comparison is made that the machine disturbs.

@@ -70,13 +70,23 @@ class LockHolder:
         self.wanted = False
         self._taken = threading.Event()
 
-    def take_away(self, hold_s: float) -> None:
-        """Have the lock taken from under the calling thread."""
+    def take_away(self, hold_s: float, *, is_quiet: bool) -> None:
+        """Have the lock taken from under the calling thread.
+
+        A quiet holder sleeps for that time and computes nothing meanwhile, which could be taken for
+        a wait for the interpreter's lock; another one looks until somebody waits.
+        """
         self._taken.clear()
         self.wanted = False
+        hold = self._hold_quietly if is_quiet else self._hold
         waiter = threading.get_native_id()
-        threading.Thread(target=self._hold, args=(waiter, hold_s), daemon=True).start()
+        threading.Thread(target=hold, args=(waiter, hold_s), daemon=True).start()
         self._taken.wait()
+
+    def _hold_quietly(self, _waiter: int, hold_s: float) -> None:
+        with self.lock:
+            self._taken.set()
+            time.sleep(hold_s)
 
     def _hold(self, waiter: int, hold_s: float) -> None:
         with self.lock:
@@ -150,14 +160,15 @@ class Soil:
         self.may_end = threading.Event()
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    def prepare_call(self, canary: str, block_s: float) -> None:
+    def prepare_call(self, run: dict[str, Any]) -> None:
         """Do what a call needs each time, outside of what is measured."""
+        canary = run["canary"]
         if canary == "uncached-read":
             file = os.open(self.read_file, os.O_RDONLY)
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(file)
         elif canary == "lock":
-            self.holder.take_away(block_s)
+            self.holder.take_away(run["block_us"] / 1e6, is_quiet=run["count_sleeps"])
 
 
 def sleep(_: Soil, block_s: float) -> None:
@@ -306,7 +317,7 @@ class Host:
         spinning = _spin_beside() if run["canary"] == "gil-wait" else None
         try:
             for _ in range(run["count"]):
-                self.soil.prepare_call(run["canary"], run["block_us"] / 1e6)
+                self.soil.prepare_call(run)
                 await asyncio.create_task(self._request(run))
                 calls += 1
                 await asyncio.sleep(PAUSE_S)

@@ -19,9 +19,8 @@ use super::spinners::Spinners;
 
 /// A short sleep: just what has to be found.
 const SHORT_BLOCK: Duration = Duration::from_micros(200);
-/// For a lock: whoever holds it has to see first that somebody waits, which in Python takes a part
-/// of the wait for the interpreter's.
-const LOCK_BLOCK: Duration = Duration::from_millis(2);
+/// For a lock: in Python it may be held for just that long, and the waiter comes a little later.
+const LOCK_BLOCK: Duration = Duration::from_millis(5);
 /// A computation, longer than the quota's share of a period.
 const LONG_SPIN: Duration = Duration::from_millis(5);
 /// A sleep that can be looked at while it lasts, on a busy machine too.

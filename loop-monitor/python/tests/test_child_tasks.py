@@ -103,7 +103,7 @@ def test_task_groups_count_and_cancel_as_before(clock: Clock) -> None:
 
     assert parts_of(counted(handler)) == {"child": 8}
     monitored, seen[:] = list(seen), []
-    asyncio.run(handler())  # type: ignore[arg-type]
+    asyncio.run(handler())
     assert monitored == seen
     assert seen[0] == [LookupError]
 
@@ -111,7 +111,7 @@ def test_task_groups_count_and_cancel_as_before(clock: Clock) -> None:
 @pytest.mark.parametrize("new_loop", NEW_LOOPS)
 def test_tasks_are_tasks(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
-    seen: list[object] = []
+    seen: list[tuple[bool, str, str]] = []
 
     async def child() -> str:
         task = asyncio.current_task()
@@ -130,7 +130,7 @@ def test_tasks_are_tasks(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> N
 
     counted(handler, new_loop)
     assert seen[0] == (True, "mine", "inherited")
-    assert [value for *_, value in seen] == ["inherited", "given"][: len(seen)]  # type: ignore[misc]
+    assert [value for *_, value in seen] == ["inherited", "given"][: len(seen)]
 
 
 def test_a_task_that_is_cancelled_before_it_begins_never_runs(recwarn: Any) -> None:
@@ -366,7 +366,7 @@ def test_a_server_that_goes_on_in_a_requests_context_is_not_fooled(clock: Clock)
     async def first_send(message: Message) -> None:
         if message["type"] == "http.response.body":
             inner = monitor(scope_of("/second"), receive, last_send)
-            following.append(asyncio.ensure_future(inner))  # type: ignore[arg-type]
+            following.append(asyncio.ensure_future(inner))
 
     monitor = LoopMonitor(app)
 
@@ -392,7 +392,7 @@ def test_awaited_calls_are_never_warned_about(caplog: pytest.LogCaptureFixture) 
         await asyncio.get_running_loop().run_in_executor(None, int)
 
     monitor = LoopMonitor(application(handler), warn_over_ms=15)
-    asyncio.run(request(monitor, "/x"))  # type: ignore[arg-type]
+    asyncio.run(request(monitor, "/x"))
     counts = monitor.snapshot()["endpoints"]["GET /x"]
     # A machine that takes the core away for 15 ms makes a hold of it, and no blocked time.
     assert len(caplog.records) <= counts["polls"]

@@ -113,13 +113,16 @@ def test_the_page_does_what_it_says(installed: Installation, tmp_path: Path) -> 
 def check_record(folder: Path) -> None:
     """See that the step shows: the version before held the loop, and all answers were right."""
     record = json.loads((folder / "items.json").read_text(encoding="utf-8"))
-    held = {"before": 0, "after": 0}
+    held, blocked = {"before": 0, "after": 0}, {"before": 0, "after": 0}
     for block in record["blocks"]:
-        held[block["arm"]] += block["monitor"]["endpoints"]["GET item"]["hold_us_sum"]
+        seen = block["monitor"]["endpoints"]["GET item"]
+        held[block["arm"]] += seen["hold_us_sum"]
+        blocked[block["arm"]] += sum(seen["blocked_us"].values())
         assert block["errors"] == {}
     assert held["before"] > held["after"] > 0
     page = (folder / "items.html").read_text(encoding="utf-8")
-    assert "blocked time is unknown" in page
+    assert "blocked time is unknown" not in page
+    assert blocked["before"] > 10 * blocked["after"]
 
 
 def test_every_block_of_commands_is_marked() -> None:

@@ -38,7 +38,7 @@ class ChildTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop, meter: ThreadMeter) -> None:
         self.meter = meter
         earlier: _Factory | None = loop.get_task_factory()
-        self._make = asyncio.Task if earlier is None else earlier
+        self._make: Any = earlier
         self._factory = self._from_scratch if earlier is None else self._chained
         if earlier is not None and getattr(earlier, "__code__", None) is _EAGER_CODE is not None:
             self._factory = self._eager(earlier)

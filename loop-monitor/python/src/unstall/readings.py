@@ -38,6 +38,12 @@ _SCHEDSTAT_BYTES = 96
 _OFF_CORE_NS_MIN = 2_000
 """Leaving a core and coming back takes longer, so who was off for less wasn't off."""
 
+_READING_NS_MAX = 30_000
+"""A reading takes a few microseconds; from here on the thread has lost its core meanwhile. Then its
+clocks would be from before a wait that `run_delay` has counted, which would hide blocked time."""
+_ATTEMPTS = 3
+"""Readings in a row that are disturbed are rare, and not worth more: the last one stands."""
+
 _LOCK_INTERVAL_NS_SLACK = 200_000
 """By so much a sleep for the lock may outlast the switch interval: timers are served late."""
 
@@ -76,12 +82,13 @@ def why_not_split() -> str | None:
         meter = SplittingMeter()
     except OSError as error:
         return f"{_SCHEDSTAT} can't be read ({error})"
-    meter.begin(None)
-    time.sleep(_CANARY_SLEEP_S)
-    seen = meter.end()
-    if seen.slept_ns + seen.gil_ns < _CANARY_SLEEP_S * 1e9 / 2:
-        return "this kernel's counters miss a sleep, as those of some sandboxes do"
-    return None
+    for _ in range(_ATTEMPTS):
+        meter.begin(None)
+        time.sleep(_CANARY_SLEEP_S)
+        seen = meter.end()
+        if seen.slept_ns + seen.gil_ns >= _CANARY_SLEEP_S * 1e9 / 2:
+            return None
+    return "this kernel's counters miss a sleep, as those of some sandboxes do"
 
 
 def has_interpreter_lock() -> bool:
@@ -155,11 +162,14 @@ class SplittingMeter(ThreadMeter):
         cpu_ns = thread_time_ns()
         wall_ns = perf_counter_ns()
         if wall_ns - cpu_ns - self._off_core_ns >= _OFF_CORE_NS_MIN:
-            self._read_switches()
+            for _ in range(_ATTEMPTS):
+                self._read_switches()
+                cpu_ns = thread_time_ns()
+                self._process_cpu_ns = process_time_ns()
+                asked_ns, wall_ns = wall_ns, perf_counter_ns()
+                if wall_ns - asked_ns < _READING_NS_MAX:
+                    break
             self._off_core_ns = wall_ns - cpu_ns
-            cpu_ns = thread_time_ns()
-            self._process_cpu_ns = process_time_ns()
-            wall_ns = perf_counter_ns()
         else:
             self._process_cpu_ns = process_time_ns()
         self._began_cpu_ns = cpu_ns
@@ -171,19 +181,24 @@ class SplittingMeter(ThreadMeter):
         self.running = None
         wall_ns = now_ns - self._began_ns
         cpu_ns = now_cpu_ns - self._began_cpu_ns
-        off_core_ns = wall_ns - cpu_ns
-        if off_core_ns < _OFF_CORE_NS_MIN:
+        if wall_ns - cpu_ns < _OFF_CORE_NS_MIN:
             return clean(wall_ns, cpu_ns)
-        # Read first and last, so that CPU of this thread is never taken for that of others.
-        process_ns = process_time_ns() - self._process_cpu_ns
-        others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
         sleeps, switches = self._sleeps, self._switches
         faults, run_delay = self._major_faults, self._run_delay
-        self._read_switches()
+        for _ in range(_ATTEMPTS):
+            # Read first and last, so that CPU of this thread is never taken for that of others.
+            process_ns = process_time_ns() - self._process_cpu_ns
+            others_cpu_ns = process_ns - (thread_time_ns() - self._began_cpu_ns)
+            self._read_switches()
+            read_ns = perf_counter_ns()
+            if read_ns - now_ns < _READING_NS_MAX:
+                break
+            now_ns, now_cpu_ns = read_ns, thread_time_ns()
         self._off_core_ns = now_ns - now_cpu_ns
+        wall_ns, cpu_ns = now_ns - self._began_ns, now_cpu_ns - self._began_cpu_ns
         interval = Interval(
             cpu_ns=cpu_ns,
-            off_core_ns=off_core_ns,
+            off_core_ns=wall_ns - cpu_ns,
             run_delay_ns=_run_delay_ns(self._run_delay) - _run_delay_ns(run_delay),
             sleeps=self._sleeps - sleeps,
             preemptions=self._switches - switches - (self._sleeps - sleeps),
