@@ -1,4 +1,5 @@
-//! What the loop monitor takes of a real service: `monitor_cost POLL_NS PARK_NS [PAIRS]`.
+//! What the loop monitor takes of a real service: `monitor_cost REQUEST_NS POLL_NS PARK_NS
+//! [PAIRS]`.
 //!
 //! First the share of the reference service's CPU per `/health` request that is the monitor's,
 //! computed from what a poll and a park cost it (`cargo bench -p unstall-loop-monitor`) and how
@@ -46,11 +47,15 @@ type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (poll_ns, park_ns, pairs): (f64, f64, usize) = match arguments.as_slice() {
-        [poll, park] => (poll.parse()?, park.parse()?, PAIRS),
-        [poll, park, pairs] => (poll.parse()?, park.parse()?, pairs.parse()?),
-        _ => return Err("usage: monitor_cost POLL_NS PARK_NS [PAIRS]".into()),
+    let [request, poll, park, pairs @ ..] = arguments.as_slice() else {
+        return Err("usage: monitor_cost REQUEST_NS POLL_NS PARK_NS [PAIRS]".into());
     };
+    let prices = Prices {
+        request_ns: request.parse()?,
+        poll_ns: poll.parse()?,
+        park_ns: park.parse()?,
+    };
+    let pairs = pairs.first().map_or(Ok(PAIRS), |pairs| pairs.parse())?;
     let testbed = Testbed::start(&Options::from_env())?;
     let mut command = ServiceCommand::new(format!(
         "'{}' --steps 0,1,2a,2b,2c,2d,3,4 --port {{port}}",
@@ -69,19 +74,24 @@ fn main() -> Result<(), Failure> {
     )?);
     load(&plan, &service, Amount::PerEndpoint(REQUESTS / 4))?; // warm
     let mut out = std::io::stdout();
-    writeln!(out, "{}", share(&plan, &service, poll_ns, park_ns)?)?;
+    writeln!(out, "{}", share(&plan, &service, &prices)?)?;
     writeln!(out, "{}", watched(&plan, &service, pairs)?)?;
     service.stop()?;
     Ok(())
 }
 
-/// The monitor's part of the CPU per request.
-fn share(
-    plan: &Arc<Plan>,
-    service: &ServiceProcess,
+/// What the monitor costs, measured elsewhere.
+struct Prices {
+    /// A request of one poll.
+    request_ns: f64,
+    /// A further poll.
     poll_ns: f64,
+    /// A park and the unpark after it.
     park_ns: f64,
-) -> Result<String, Failure> {
+}
+
+/// The monitor's part of the CPU per request.
+fn share(plan: &Arc<Plan>, service: &ServiceProcess, prices: &Prices) -> Result<String, Failure> {
     let group = service.process_id().cast_signed();
     let (before, cpu_before) = (snapshot(service)?, GroupSample::take(group)?.cpu);
     let measured = load(plan, service, Amount::PerEndpoint(REQUESTS))?;
@@ -95,13 +105,20 @@ fn share(
     let parks = after.runtime_metrics.parks - before.runtime_metrics.parks;
     let parks = parks as f64 / requests;
     let cpu_us = (cpu_after - cpu_before).as_secs_f64() * 1e6 / requests;
-    let monitor_us = (polls * poll_ns + parks * park_ns) / 1e3;
+    let Prices {
+        request_ns,
+        poll_ns,
+        park_ns,
+    } = prices;
+    let further = (polls - 1.0).max(0.0);
+    let monitor_us = (request_ns + further * poll_ns + parks * park_ns) / 1e3;
     Ok(format!(
         "| per `/health` request, {USERS} users | |\n|---|---|\n\
          | CPU of the service | {cpu_us:.2} µs |\n\
-         | monitored polls × {poll_ns:.0} ns | {polls:.2} |\n\
-         | parks × {park_ns:.0} ns | {parks:.3} |\n\
-         | of the CPU, the monitor's | {:.2} % |\n",
+         | the monitor's price of a request of one poll | {request_ns:.0} ns |\n\
+         | further polls, {poll_ns:.0} ns each | {further:.2} |\n\
+         | parks, {park_ns:.0} ns each | {parks:.3} |\n\
+         | the monitor's share of the CPU | {:.2} % |\n",
         100.0 * monitor_us / cpu_us
     ))
 }

@@ -7,6 +7,7 @@ its line.
 """
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
@@ -69,13 +70,23 @@ class LockHolder:
         self.wanted = False
         self._taken = threading.Event()
 
-    def take_away(self, hold_s: float) -> None:
-        """Have the lock taken from under the calling thread."""
+    def take_away(self, hold_s: float, *, is_quiet: bool) -> None:
+        """Have the lock taken from under the calling thread.
+
+        A quiet holder sleeps for that time and computes nothing meanwhile, which could be taken for
+        a wait for the interpreter's lock; another one looks until somebody waits.
+        """
         self._taken.clear()
         self.wanted = False
+        hold = self._hold_quietly if is_quiet else self._hold
         waiter = threading.get_native_id()
-        threading.Thread(target=self._hold, args=(waiter, hold_s), daemon=True).start()
+        threading.Thread(target=hold, args=(waiter, hold_s), daemon=True).start()
         self._taken.wait()
+
+    def _hold_quietly(self, _waiter: int, hold_s: float) -> None:
+        with self.lock:
+            self._taken.set()
+            time.sleep(hold_s)
 
     def _hold(self, waiter: int, hold_s: float) -> None:
         with self.lock:
@@ -93,7 +104,8 @@ def _is_asleep(thread: int) -> bool:
 
 def _answer(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with connection:
+    # A caller that ends may leave an answer unread, which resets the connection.
+    with connection, contextlib.suppress(ConnectionError):
         while question := connection.recv(4, socket.MSG_WAITALL):
             wait_us = int.from_bytes(question, "little")
             if wait_us:
@@ -148,14 +160,15 @@ class Soil:
         self.may_end = threading.Event()
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    def prepare_call(self, canary: str, block_s: float) -> None:
+    def prepare_call(self, run: dict[str, Any]) -> None:
         """Do what a call needs each time, outside of what is measured."""
+        canary = run["canary"]
         if canary == "uncached-read":
             file = os.open(self.read_file, os.O_RDONLY)
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(file)
         elif canary == "lock":
-            self.holder.take_away(block_s)
+            self.holder.take_away(run["block_us"] / 1e6, is_quiet=run["count_sleeps"])
 
 
 def sleep(_: Soil, block_s: float) -> None:
@@ -233,8 +246,7 @@ async def awaited_read(soil: Soil, _: float) -> None:
 
 
 async def awaited_rpc(soil: Soil, block_s: float) -> None:
-    if soil.streams is None:
-        soil.streams = await asyncio.open_connection(*soil.peer)
+    assert soil.streams is not None
     reader, writer = soil.streams
     writer.write(_question(block_s))
     await reader.readexactly(1)
@@ -305,7 +317,7 @@ class Host:
         spinning = _spin_beside() if run["canary"] == "gil-wait" else None
         try:
             for _ in range(run["count"]):
-                self.soil.prepare_call(run["canary"], run["block_us"] / 1e6)
+                self.soil.prepare_call(run)
                 await asyncio.create_task(self._request(run))
                 calls += 1
                 await asyncio.sleep(PAUSE_S)
@@ -357,6 +369,7 @@ def say(reply: Any) -> None:
 async def main() -> None:
     """Serve orders until there are no more."""
     host = Host()
+    host.soil.streams = await asyncio.open_connection(*host.soil.peer)
     loop = asyncio.get_running_loop()
     # Starting a thread is a wait by itself: the pool has its only one before anything is tested.
     loop.set_default_executor(ThreadPoolExecutor(1))

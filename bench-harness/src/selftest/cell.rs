@@ -2,6 +2,7 @@
 
 use super::canary::Canary;
 use super::column::Column;
+use super::judge::Bar;
 
 /// What came of one canary in one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,15 @@ impl Cell {
             named: None,
             state,
         }
+    }
+
+    /// Whether something that had to be named was not seen at all.
+    pub(super) fn is_unnamed(&self) -> bool {
+        let is_missed = matches!(self.state, State::Missed(_));
+        is_missed
+            && self.column.bar() == Bar::NamesLongSleeps
+            && self.found == 0
+            && self.expected > 0
     }
 
     /// The bar that isn't met, as a sentence.

@@ -109,8 +109,7 @@ async fn serve_requests(monitor: Monitor, garden: Arc<Garden>, run: Run) -> Fini
         error: None,
     };
     let block = Duration::from_micros(run.block_us);
-    // The pool's first thread is started by whoever needs it, and that isn't what is tested.
-    let warm = tokio::task::spawn_blocking(|| ()).await;
+    let warm = planted::warm_up(&garden.soil).await;
     finished.error = warm.err().map(|error| error.to_string());
     for _ in 0..run.count {
         let mut request = Request::new(run);

@@ -109,6 +109,19 @@ impl Soil {
     }
 }
 
+/// What is done once and isn't what is tested: the pool starts its first thread, the runtime
+/// connects.
+pub(super) async fn warm_up(soil: &Soil) -> io::Result<()> {
+    tokio::task::spawn_blocking(|| ())
+        .await
+        .map_err(io::Error::other)?;
+    let mut connection = soil.awaited_connection.lock().await;
+    if connection.is_none() {
+        *connection = Some(tokio::net::TcpStream::connect(soil.peer).await?);
+    }
+    Ok(())
+}
+
 /// Serves a canary that awaits; whatever it does, the loop is free meanwhile.
 pub(super) async fn awaited(soil: &Soil, canary: Canary, block: Duration) -> io::Result<()> {
     match canary {
@@ -186,9 +199,8 @@ fn slow_rpc(soil: &Soil, block: Duration) -> io::Result<()> {
 
 async fn awaited_rpc(soil: &Soil, block: Duration) -> io::Result<()> {
     let mut connection = soil.awaited_connection.lock().await;
-    let stream = match &mut *connection {
-        Some(stream) => stream,
-        none => none.insert(tokio::net::TcpStream::connect(soil.peer).await?),
+    let Some(stream) = &mut *connection else {
+        return Err(io::Error::other("the peer isn't connected"));
     };
     stream.write_all(&question(block)).await?;
     stream.read_exact(&mut [0]).await?;

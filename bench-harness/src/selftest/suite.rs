@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::certificate::PROVE_VARIABLE;
 
@@ -19,15 +19,17 @@ use super::spinners::Spinners;
 
 /// A short sleep: just what has to be found.
 const SHORT_BLOCK: Duration = Duration::from_micros(200);
-/// For a lock: whoever holds it has to see first that somebody waits, which in Python takes a part
-/// of the wait for the interpreter's.
-const LOCK_BLOCK: Duration = Duration::from_millis(2);
+/// For a lock: in Python it may be held for just that long, and the waiter comes a little later.
+const LOCK_BLOCK: Duration = Duration::from_millis(5);
 /// A computation, longer than the quota's share of a period.
 const LONG_SPIN: Duration = Duration::from_millis(5);
 /// A sleep that can be looked at while it lasts, on a busy machine too.
 const LOOKED_AT_BLOCK: Duration = Duration::from_millis(20);
 /// Of those, at least so many.
 const LOOKS_MIN: u64 = 20;
+/// A first look reads symbols from disk, which on a busy machine takes longer than all sleeps
+/// together; so they are planted again.
+const NAMED_WITHIN: Duration = Duration::from_secs(20);
 /// How long the never-ending poll is left alone.
 const UNFINISHED_FOR: Duration = Duration::from_millis(300);
 /// Of those that take long there are fewer, by this.
@@ -161,6 +163,27 @@ fn run_canary(
             Err(reason) => return Ok(Cell::without_run(column, canary, State::NotRun(reason))),
         },
     }
+    let mut cell = plant(column, canary, count, program, eye)?;
+    let patience = Instant::now() + NAMED_WITHIN;
+    while cell.is_unnamed() && Instant::now() < patience {
+        cell = plant(column, canary, count, program, eye)?;
+    }
+    drop(spinners);
+    if let Some(quota) = &quota
+        && !matches!(quota.times_throttled(), Ok(1..))
+    {
+        cell.state = State::NotRun("the quota was never used up".to_owned());
+    }
+    Ok(cell)
+}
+
+fn plant(
+    column: Column,
+    canary: Canary,
+    count: u64,
+    program: &mut CanaryProgram,
+    eye: &mut Eye,
+) -> Result<Cell, EyeError> {
     eye.begin(canary)?;
     program.begin(order(column, canary, count))?;
     let mut told = None;
@@ -170,16 +193,10 @@ fn run_canary(
         program.release()?;
     }
     let finished = program.finish(RUN_MAX)?;
-    drop(spinners);
     let observed = eye.end(program, canary)?;
     let mut cell = judge(column, canary, column.bar(), &finished, &observed);
     if told == Some(false) {
         cell.state = State::Missed("not told before it had ended".to_owned());
-    }
-    if let Some(quota) = &quota
-        && !matches!(quota.times_throttled(), Ok(1..))
-    {
-        cell.state = State::NotRun("the quota was never used up".to_owned());
     }
     Ok(cell)
 }

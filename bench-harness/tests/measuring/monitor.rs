@@ -107,6 +107,7 @@ fn snapshot(start_id: &str, requests: u64) -> String {
         loop_lag: None,
         workers: Vec::new(),
         pool: None,
+        causes: None,
         threads: wire::Threads {
             workers: 1,
             pool: 2,
