@@ -141,7 +141,7 @@ fn start(pid: u32, is_over: &Arc<AtomicBool>) -> std::io::Result<(ProcessWatch, 
         .name("block-watch".to_owned())
         .spawn(move || {
             let stopped = || is_over.load(Relaxed);
-            let mut watch = match Watch::attach_unless(pid, WatchOptions::default(), stopped) {
+            let mut watch = match Watch::attach_unless(pid, &WatchOptions::default(), stopped) {
                 Ok(watch) => {
                     // Nobody listens any more if the block was given up.
                     let _ = tell.send(Ok(()));
