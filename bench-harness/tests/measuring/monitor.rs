@@ -113,7 +113,7 @@ fn snapshot(start_id: &str, requests: u64) -> String {
             other: 3,
         },
         runtime_metrics: wire::RuntimeMetrics::default(),
-        causes: Vec::new(),
+        causes: None,
         not_covered: Vec::new(),
     };
     serde_json::to_string(&snapshot).expect("a snapshot can be written")
