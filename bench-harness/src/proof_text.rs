@@ -254,14 +254,14 @@ mod tests {
     fn a_place_is_what_an_editor_opens() {
         let mut frame = Frame {
             function: "store::get".to_owned(),
-            file: Some("/home/me/app/src/store.rs".to_owned()),
+            file: Some("/srv/app/src/store.rs".to_owned()),
             line: Some(42),
             is_own: true,
         };
-        let near = page("/home/me/app").place(&frame);
+        let near = page("/srv/app").place(&frame);
         assert_eq!(near, "src/store.rs:42 (store::get)");
         let far = page("/elsewhere").place(&frame);
-        assert_eq!(far, "/home/me/app/src/store.rs:42 (store::get)");
+        assert_eq!(far, "/srv/app/src/store.rs:42 (store::get)");
         frame.file = None;
         assert_eq!(page("/").place(&frame), "store::get");
     }

@@ -104,6 +104,7 @@ fn json_is_one_valid_document_also_for_mistakes() {
         .collect();
     let shipped = [
         "auth",
+        "every-route",
         "session-status",
         "share-access",
         "stop",
