@@ -15,7 +15,7 @@
 //! use std::time::{Duration, Instant};
 //! use unstall_loop_monitor::outside::{Watch, WatchOptions};
 //!
-//! let mut watch = Watch::attach(4242, WatchOptions::default())?;
+//! let mut watch = Watch::attach(4242, &WatchOptions::default())?;
 //! let until = Instant::now() + Duration::from_secs(5);
 //! let summary = watch.run(|| Instant::now() >= until, Duration::from_secs(1), |_| {});
 //! for cause in &summary.causes {
@@ -26,6 +26,7 @@
 //! ```
 
 mod budget;
+mod elf;
 mod error;
 mod finder;
 mod judge;
@@ -54,6 +55,7 @@ mod tracer_python;
 mod tracer_routes;
 mod tracer_session;
 mod tracer_threads;
+mod v8;
 mod watch;
 mod watched_thread;
 

@@ -27,7 +27,7 @@ pub(crate) fn execute(arguments: &WatchArguments, console: &Console) -> anyhow::
         arguments.pid
     ));
     let is_stopped = || stop.is_requested();
-    let mut watch = Watch::attach_unless(arguments.pid, options, is_stopped)?;
+    let mut watch = Watch::attach_unless(arguments.pid, &options, is_stopped)?;
     let until = arguments.duration.map(|duration| Instant::now() + duration);
     console.note(match until {
         Some(_) => "Watching; Ctrl-C sums up earlier.",

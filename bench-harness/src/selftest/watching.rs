@@ -44,7 +44,7 @@ impl Watching {
         let its = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             // Whoever started this waits for an answer.
-            let _ = match Watch::attach(pid, WatchOptions::default()) {
+            let _ = match Watch::attach(pid, &WatchOptions::default()) {
                 Ok(mut watch) => {
                     let told = tell.send(Ok(()));
                     let is_over = || its.is_over.load(Ordering::Acquire);

@@ -1,13 +1,10 @@
 //! What a user is told when a process can't be watched, or ends meanwhile.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
-use crate::program::{Service, python, summary_of, watch_command};
+use crate::program::{Service, python, watch_command, watch_while};
 
 const IDLE_LOOP: &str = "import asyncio; asyncio.run(asyncio.sleep(100))";
 
@@ -43,44 +40,34 @@ fn a_process_without_a_loop_is_said_to_have_none() {
 #[test]
 fn a_process_that_ends_leaves_what_was_seen() {
     let service = Service::start(Command::new(python()).args(["-c", IDLE_LOOP]));
-    thread::sleep(Duration::from_secs(1));
-    let watch = watch_command(service.pid())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
-    thread::sleep(Duration::from_secs(2));
-    drop(service);
-    let output = watch.wait_with_output().expect("ends by itself");
-    assert_eq!(output.status.code(), Some(0));
-    let summary = summary_of(&output.stdout);
+    let summary = watch_while(service.pid(), || {
+        thread::sleep(Duration::from_secs(1));
+        drop(service);
+        thread::sleep(Duration::from_secs(2));
+    });
+    let notes = &summary.notes;
     assert!(
-        summary
-            .notes
-            .iter()
-            .any(|note| note.contains("The process ended")),
-        "{:?}",
-        summary.notes
+        notes.iter().any(|note| note.contains("The process ended")),
+        "{notes:?}"
     );
+    assert_eq!(summary.causes, []);
 }
 
 #[test]
-fn ctrl_c_sums_up() {
-    let service = Service::start(Command::new(python()).args(["-c", IDLE_LOOP]));
-    thread::sleep(Duration::from_secs(1));
-    let watch = watch_command(service.pid())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
-    thread::sleep(Duration::from_secs(2));
-    let pid = Pid::from_raw(i32::try_from(watch.id()).expect("a pid"));
-    kill(pid, Signal::SIGINT).expect("it runs");
-    let output = watch.wait_with_output().expect("ends");
-    assert_eq!(output.status.code(), Some(0));
-    let summary = summary_of(&output.stdout);
-    assert_eq!(
-        (summary.runtime.as_str(), summary.causes.len()),
-        ("asyncio", 0)
-    );
+fn a_number_that_is_no_process_and_a_name_without_address_are_refused() {
+    for (arguments, words) in [
+        (["--pid", "0"], "0"),
+        (["--pid", "uvicorn"], "uvicorn"),
+        (["--name", "redis"], "127.0.0.1:6379=sessions"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
+        let output = command
+            .arg("watch")
+            .args(arguments)
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use nix::sys::stat::Mode;
 
-use crate::program::{Service, assert_named, free_address, get, watch};
+use crate::program::{Service, assert_named, free_address, get, watch_while};
 
 const SERVER: &str = "
 const http = require('http'), fs = require('fs'), child = require('child_process');
 const [port, fifo] = process.argv.slice(2);
+function readSlowly() { return fs.readFileSync(fifo); }
 const routes = {
-  '/fifo': () => fs.readFileSync(fifo),
+  '/fifo': readSlowly,
   '/child': () => child.execSync('sleep 0.3'),
   '/lock': () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300),
 };
@@ -38,23 +39,22 @@ fn synchronous_calls_of_a_node_service_are_named() {
             .stdout(Stdio::null()),
     );
     service.wait_for(address);
-    let writer = fifo.clone();
-    let requests = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(1_500));
+    let summary = watch_while(service.pid(), || {
         for path in ["/child", "/lock"] {
             assert!(get(address, path).contains(" 200 "), "{path}");
         }
         let answer = thread::spawn(move || get(address, "/fifo"));
         thread::sleep(Duration::from_millis(300));
-        std::fs::write(&writer, "late").expect("somebody reads");
+        std::fs::write(&fifo, "late").expect("somebody reads");
         assert!(answer.join().expect("answered").contains(" 200 "));
     });
-    let summary = watch(service.pid(), 8);
-    requests.join().expect("all answered");
     eprintln!("{summary:#?}");
     assert_eq!(summary.runtime, "node");
-    assert_named(&summary, &["slow-file"]);
-    assert_named(&summary, &["child process", "sleep"]);
-    assert_named(&summary, &["lock in futex"]);
+    assert_named(
+        &summary,
+        &["I/O", "slow-file", "readSlowly at", "server.js:4"],
+    );
+    assert_named(&summary, &["child process", "on sh at pid", "server.js:7"]);
+    assert_named(&summary, &["lock in futex", "server.js:8"]);
     assert!(summary.loops[0].idle_ns > 0);
 }

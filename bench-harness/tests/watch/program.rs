@@ -1,6 +1,6 @@
 //! What every test here needs: a service, requests to it, and `unstall watch` on it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use unstall_loop_monitor::watched::{WatchSummary, WatchedCause};
 
@@ -123,7 +125,7 @@ impl Drop for Load {
     }
 }
 
-/// `unstall watch`, for so many seconds.
+/// `unstall watch` until it is told to end.
 pub(crate) fn watch_command(pid: u32) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
     command.args(["watch", "--json", "--pid", &pid.to_string()]);
@@ -131,15 +133,34 @@ pub(crate) fn watch_command(pid: u32) -> Command {
     command
 }
 
-/// Runs it and reads its document.
-pub(crate) fn watch(pid: u32, seconds: u32) -> WatchSummary {
+/// Runs it for so many seconds and reads its document.
+pub(crate) fn watch(pid: u32, seconds: u64) -> WatchSummary {
+    watch_while(pid, || thread::sleep(Duration::from_secs(seconds)))
+}
+
+/// Watches a process while something is done with it, which begins once its loop was found.
+pub(crate) fn watch_while(pid: u32, work: impl FnOnce()) -> WatchSummary {
     let mut command = watch_command(pid);
-    let output = command
-        .args(["--duration", &format!("{seconds}s")])
-        .output();
-    let output = output.expect("unstall starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = command.spawn().expect("unstall starts");
+    let mut said = BufReader::new(watch.stderr.take().expect("piped"));
+    let mut all = String::new();
+    while !all.contains("Watching") {
+        let read = said.read_line(&mut all).expect("UTF-8");
+        assert!(read > 0, "it ended: {all}");
+    }
+    // Somebody must read what it says, or it waits for that.
+    let rest = thread::spawn(move || {
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).map(|_| rest)
+    });
+    work();
+    let watching = Pid::from_raw(i32::try_from(watch.id()).expect("a pid"));
+    // It ends by itself when the process does.
+    let _ = kill(watching, Signal::SIGINT);
+    let output = watch.wait_with_output().expect("it ends");
+    let rest = rest.join().expect("read").expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{all}{rest}");
     let summary = summary_of(&output.stdout);
     assert_conserved(&summary);
     summary
@@ -164,7 +185,8 @@ pub(crate) fn summary_of(stdout: &[u8]) -> WatchSummary {
 /// Idle, running, waiting for a core, for the interpreter and blocked add up to the time that a
 /// loop was watched: for all of them no longer than the watch, and for the first just as long, but
 /// for the moment between its last record and the summary.
-fn assert_conserved(summary: &WatchSummary) {
+#[track_caller]
+pub(crate) fn assert_conserved(summary: &WatchSummary) {
     assert!(!summary.loops.is_empty(), "{summary:#?}");
     let times = summary.loops.iter().map(|watched| {
         watched.idle_ns

@@ -1,11 +1,13 @@
 //! One thing at a time, on small loops of Python: what is blocked, and what isn't.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use unstall_loop_monitor::cause::CauseClass;
+use unstall_loop_monitor::outside::{Watch, WatchOptions};
 use unstall_loop_monitor::watched::{SleepSource, WatchSummary};
 
-use crate::program::{Service, assert_named, python, watch};
+use crate::program::{Service, assert_conserved, assert_named, python, watch};
 
 /// Runs a body on a loop over and over, and watches it for 3 s.
 fn watch_loop(kind: &str, prepare: &str, body: &str) -> WatchSummary {
@@ -19,7 +21,7 @@ fn watch_loop(kind: &str, prepare: &str, body: &str) -> WatchSummary {
          run(main())\n"
     );
     let service = Service::start(Command::new(python()).args(["-c", &script]));
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     let summary = watch(service.pid(), 3);
     eprintln!("{body} on {kind}:\n{summary:#?}");
     assert_eq!(summary.runtime, kind);
@@ -65,4 +67,33 @@ fn a_wait_for_the_interpreter_or_for_events_is_not_blocked() {
     }
     let summary = watch_loop("uvloop", "", "await asyncio.to_thread(time.sleep, 0.02)");
     assert_eq!(summary.causes, [], "{:#?}", summary.notes);
+}
+
+/// Where the kernel tells nobody when a thread sleeps, looks find what lasts.
+#[test]
+fn without_the_kernel_s_word_looks_find_long_sleeps_and_say_what_they_miss() {
+    let script = "import asyncio, time\nasync def main():\n    while True:\n        \
+                  time.sleep(0.05)\n        await asyncio.sleep(0.05)\nasyncio.run(main())\n";
+    let service = Service::start(Command::new(python()).args(["-c", script]));
+    std::thread::sleep(Duration::from_secs(1));
+    let options = WatchOptions {
+        by_looks: true,
+        ..WatchOptions::default()
+    };
+    let mut watch = Watch::attach(service.pid(), &options).expect("a loop");
+    let until = Instant::now() + Duration::from_secs(3);
+    let mut views = 0;
+    let is_over = || Instant::now() >= until;
+    let summary = watch.run(is_over, Duration::from_millis(500), |_| views += 1);
+    eprintln!("{summary:#?}");
+    assert!(views > 0);
+    assert_eq!(summary.sleeps_by, SleepSource::Looks);
+    assert_named(
+        &summary,
+        &["sleep in clock_nanosleep", "main at <string>:4"],
+    );
+    assert_conserved(&summary);
+    assert!(summary.loops[0].idle_ns > 0 && summary.loops[0].blocked_ns > 0);
+    let told = |note: &String| note.contains("kernel.perf_event_paranoid");
+    assert!(summary.notes.iter().any(told), "{:?}", summary.notes);
 }

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use super::ledger::{Charge, Site};
 use super::python::{Python, PythonStack};
 use super::runtime::{MappedFiles, Runtime};
+use super::v8::V8;
 use super::watched_thread::site;
 use crate::cause::{Cause, CauseClass, Frame};
-use crate::process::descriptors::Descriptors;
+use crate::process::descriptors::{Descriptors, Subject};
 use crate::process::peers::Peers;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
 
@@ -24,6 +25,8 @@ pub(super) struct Judge {
     pub(super) python: Option<Python>,
     /// Why Python's stacks can't be read, where they should be.
     pub(super) python_refusal: Option<String>,
+    /// JavaScript's stacks, where they can be read.
+    pub(super) v8: Option<V8>,
     /// Locks on which idle workers of Tokio wait.
     parked_on: HashSet<u64>,
     /// Whether a stack ever showed a function of Tokio.
@@ -65,8 +68,9 @@ impl Judge {
             }
             Ok(peers)
         };
-        let (mut python, mut python_refusal) = (None, None);
-        let runtime = if files.node().is_some() {
+        let (mut python, mut python_refusal, mut v8) = (None, None, None);
+        let runtime = if let Some((path, _)) = files.node() {
+            v8 = V8::of(view, path);
             Runtime::Node
         } else if files.python().is_some() {
             match Python::of(view, &files) {
@@ -88,6 +92,7 @@ impl Judge {
             runtime,
             python,
             python_refusal,
+            v8,
             parked_on: HashSet::new(),
             knows_tokio: false,
             numbers: HashMap::new(),
@@ -143,7 +148,17 @@ impl Judge {
         let Some(site) = site(&sighting.look.activity) else {
             return Ok(Seen::Moved);
         };
-        let cause = self.namer.resolve(&sighting)?;
+        let javascript = match (&self.v8, &sighting.look.activity) {
+            (Some(v8), Activity::Call(Syscall { sp, .. }) | Activity::Fault { sp, .. }) => {
+                v8.frames(*sp)
+            }
+            _ => Vec::new(),
+        };
+        // Read after the look: it belongs to it only if the thread slept on.
+        if task.times()?.timeslices != sighting.look.times.timeslices {
+            return Ok(Seen::Moved);
+        }
+        let mut cause = self.namer.resolve(&sighting)?;
         self.knows_tokio |= cause.frames.iter().any(is_tokio);
         if let Activity::Call(call) = &sighting.look.activity {
             let events = Call::of(call.number).is_some_and(|call| waits_for_events(call.name));
@@ -155,8 +170,34 @@ impl Judge {
                 return Ok(Seen::Waiting(site, Charge::Idle));
             }
         }
+        if self.runtime == Runtime::Node {
+            self.tell_child(&mut cause)?;
+            if !javascript.is_empty() {
+                cause.frames = javascript;
+            }
+        }
         let number = self.causes.number(cause);
         Ok(Seen::Waiting(site, Charge::Cause(number)))
+    }
+
+    /// Node waits for a synchronous child (`execSync`, `spawnSync`) in a loop of its own within the
+    /// loop, which looks like any wait for events.
+    fn tell_child(&mut self, cause: &mut Cause) -> Result<(), ProcessError> {
+        let mut frames = cause.frames.iter();
+        if !frames.any(|frame| frame.function.contains("SyncProcessRunner")) {
+            return Ok(());
+        }
+        cause.class = CauseClass::Spawn;
+        let pid = self.view.pid();
+        // Gone meanwhile, or a kernel without this list: then the child has no name.
+        let children = self.view.read_text(&format!("task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let child = children.split_ascii_whitespace().last();
+        let child = child.and_then(|child| child.parse().ok());
+        if let Some(child) = child {
+            cause.target = self.descriptors.name_subject(&Subject::Process(child))?;
+        }
+        Ok(())
     }
 
     /// The same for Python, whose frames say more than its interpreter's, which cost much.
@@ -213,9 +254,19 @@ impl Judge {
 
     /// What can be said of a place at which nobody was met in time: its call, and on what.
     pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+        // Where a lock is tells enough: no descriptor is as large.
+        let python = self.python.as_ref();
+        if python.is_some_and(|python| python.is_interpreter_lock(site.argument)) {
+            return Charge::Gil;
+        }
+        if self.parked_on.contains(&site.argument) {
+            return Charge::Idle;
+        }
         let read = self.numbers.get(&site.pc).copied();
-        let Some(number) = read.or_else(|| called_before(&self.view, site.pc)) else {
-            return Charge::Unknown;
+        let number = match read.map_or_else(|| code_before(&self.view, site.pc), Before::Call) {
+            Before::Call(number) => number,
+            Before::UnknownCall => return Charge::Unknown,
+            Before::NoCall => return Charge::Cause(self.nameless(CauseClass::Fault)),
         };
         self.numbers.insert(site.pc, number);
         let call = Syscall {
@@ -245,10 +296,10 @@ impl Judge {
         }))
     }
 
-    /// The cause of a sleep of which nothing is known.
-    pub(super) fn unknown(&mut self) -> usize {
+    /// The cause of a sleep of which nothing but this is known.
+    pub(super) fn nameless(&mut self, class: CauseClass) -> usize {
         self.causes.number(Cause {
-            class: CauseClass::Unknown,
+            class,
             syscall: None,
             target: None,
             endpoint: None,
@@ -317,21 +368,59 @@ pub(super) fn waits_for_events(name: &str) -> bool {
     )
 }
 
-/// The number that the code right before an address puts into a register for a system call:
-/// `mov $number,%eax; syscall`, as C libraries write it.
-#[cfg(target_arch = "x86_64")]
-fn called_before(view: &ProcessView, pc: u64) -> Option<u64> {
-    let mut code = [0; 8];
-    let read = view.read_memory(pc.checked_sub(7)?, &mut code[..7]);
-    match (read, code) {
-        (Ok(7), [0xb8, a, b, c, d, 0x0f, 0x05, _]) => {
-            Some(u64::from(u32::from_le_bytes([a, b, c, d])))
-        }
-        _ => None,
+/// Code before a call that is searched for its number.
+const CODE_BYTES: usize = 40;
+
+/// What the code right before the address is at which a thread slept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// A system call of this number.
+    Call(u64),
+    /// A system call.
+    UnknownCall,
+    /// None: the thread had to wait for memory.
+    NoCall,
+}
+
+fn code_before(view: &ProcessView, pc: u64) -> Before {
+    let mut code = [0; CODE_BYTES];
+    let begin = pc.saturating_sub(CODE_BYTES as u64);
+    match view.read_memory(begin, &mut code) {
+        Ok(CODE_BYTES) => call_in(&code),
+        _ => Before::UnknownCall,
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn called_before(_view: &ProcessView, _pc: u64) -> Option<u64> {
-    None
+/// `mov $number,%eax`, some more of the kind, `syscall`, as C libraries write it (x86-64, as all of
+/// [`crate::process`]).
+fn call_in(code: &[u8]) -> Before {
+    let Some(before) = code.strip_suffix(&[0x0f, 0x05]) else {
+        return Before::NoCall;
+    };
+    let moves = before.windows(5).rev();
+    let mut numbers = moves.filter_map(|bytes| match bytes {
+        [0xb8, rest @ ..] => Some(u32::from_le_bytes(rest.try_into().ok()?)),
+        _ => None,
+    });
+    // The byte of the instruction can be part of another one; a small number after it hardly can.
+    let number = numbers.find(|number| *number < 512);
+    number.map_or(Before::UnknownCall, |number| Before::Call(number.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_call_is_in_the_code_before_it() {
+        // mov $0xca,%eax; xor %r8d,%r8d; syscall
+        let futex = [0x90, 0xb8, 0xca, 0, 0, 0, 0x45, 0x31, 0xc0, 0x0f, 0x05];
+        assert_eq!(call_in(&futex), Before::Call(202));
+        assert_eq!(call_in(&futex[..9]), Before::NoCall);
+        // mov %rdi,%rax; syscall
+        assert_eq!(
+            call_in(&[0x48, 0x89, 0xf8, 0x0f, 0x05]),
+            Before::UnknownCall
+        );
+    }
 }

@@ -3,16 +3,16 @@
 //! py-spy reads both out of the process' memory without stopping it, so a read can meet a stack that
 //! is being built; then it is read again, and the caller checks that the thread slept meanwhile.
 
-use std::fs;
 use std::ops::Range;
 
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use py_spy::config::{Config, LockingStrategy};
 use py_spy::{PythonSpy, StackTrace};
 
+use super::elf::Elf;
 use super::runtime::MappedFiles;
 use crate::cause::Frame;
 use crate::process::ProcessView;
+use crate::process::symbols::is_own_file;
 
 /// A stack that changes while it is read is read again so often.
 const ATTEMPTS: usize = 3;
@@ -50,7 +50,7 @@ impl Python {
         let spy = PythonSpy::new(pid, &config).map_err(|error| format!("{error:#}"))?;
         let lock = files
             .python()
-            .and_then(|(path, start)| runtime_state(view, path, start));
+            .and_then(|(path, start)| Elf::of(view, path)?.variable("_PyRuntime", start));
         Ok(Self {
             spy,
             view: view.clone(),
@@ -188,48 +188,9 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Not an installed package's, nor the standard library's.
+/// Not an installed package's, nor the standard library's. (What `-c` runs has no file.)
 fn is_own(file: &str) -> bool {
-    let installed = ["/site-packages/", "/dist-packages/", "<frozen ", "<string>"];
-    if installed.iter().any(|place| file.contains(place)) || file.is_empty() {
-        return false;
-    }
-    // …/lib/python3.12/asyncio/events.py
-    let library = file.split("/lib/python").nth(1);
-    !library.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
-}
-
-/// Where `_PyRuntime` is in a process whose interpreter file begins at `start`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "once per watch, and no loop's thread"
-)]
-fn runtime_state(view: &ProcessView, path: &str, start: u64) -> Option<Range<u64>> {
-    // Its own view of the file system: it may live in a container.
-    let file = view.root().join("root").join(path.trim_start_matches('/'));
-    // What can't be read or parsed leaves the lock unknown, which a note of the summary tells.
-    let bytes = fs::read(file).ok()?;
-    let bytes = &*bytes;
-    let header = object::elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
-    let endian = header.endian().ok()?;
-    let programs = header.program_headers(endian, bytes).ok()?;
-    let loaded = programs
-        .iter()
-        .filter(|program| program.p_type(endian) == object::elf::PT_LOAD)
-        .map(|program| program.p_vaddr(endian) & !0xfff);
-    let bias = start.wrapping_sub(loaded.min()?);
-    let sections = header.sections(endian, bytes).ok()?;
-    [object::elf::SHT_DYNSYM, object::elf::SHT_SYMTAB]
-        .into_iter()
-        .find_map(|kind| {
-            let symbols = sections.symbols(endian, bytes, kind).ok()?;
-            let symbol = symbols.iter().find(|symbol| {
-                let name = symbol.name(endian, symbols.strings());
-                name.is_ok_and(|name| name == b"_PyRuntime")
-            })?;
-            let begin = symbol.st_value(endian).wrapping_add(bias);
-            Some(begin..begin + symbol.st_size(endian))
-        })
+    !file.is_empty() && is_own_file(file)
 }
 
 #[cfg(test)]

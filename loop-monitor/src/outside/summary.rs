@@ -6,6 +6,7 @@ use super::judge::Judge;
 use super::ledger::{Charge, Tally};
 use super::runtime::Runtime;
 use super::watched_thread::WatchedThread;
+use crate::cause::CauseClass;
 use crate::watched::{
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, SleepSource, WatchSummary, WatchedCause, WatchedLoop,
 };
@@ -51,7 +52,8 @@ impl Parts<'_> {
                     }
                     Charge::Site(_) | Charge::Unknown => {
                         watched.blocked_ns += tally.total_ns;
-                        join(causes.entry(self.judge.unknown()).or_default(), tally);
+                        let unknown = self.judge.nameless(CauseClass::Unknown);
+                        join(causes.entry(unknown).or_default(), tally);
                     }
                 }
             }
@@ -114,19 +116,7 @@ impl Parts<'_> {
                  waits for it are counted as locks.",
             );
         }
-        match judge.runtime {
-            Runtime::Tokio if !judge.knows_tokio => note(
-                "No function of Tokio was found on any stack; symbols seem to be stripped. \
-                 Workers that never waited for events aren't known, and a worker that waits for a \
-                 lock can't be told from an idle one. Build with `strip = \"none\"` in the profile.",
-            ),
-            Runtime::Tokio => note(
-                "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
-                 threads of the blocking pool.",
-            ),
-            Runtime::Node => note("Not watched: worker threads of Node."),
-            Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => {}
-        }
+        runtime_note(judge).into_iter().for_each(&mut note);
         let lost: u64 = threads.iter().map(|thread| thread.lost).sum();
         if lost > 0 {
             note(&format!(
@@ -134,16 +124,44 @@ impl Parts<'_> {
             ));
         }
         if shared.count > 0 {
+            let (count, ms) = (shared.count, shared.total_ns / 1_000_000);
+            let how = if threads.iter().all(WatchedThread::is_told_places) {
+                "The kernel told each one's call and its object; its source line is taken from \
+                 those that were seen at the same call on the same object."
+            } else {
+                "Their time is shared out over what was seen at the same place of the program, or, \
+                 where the place isn't known, over all that was seen."
+            };
             note(&format!(
-                "{} sleeps ({} ms together) ended before they were looked at; their time is \
-                 shared out over what was seen at the same place of the program, or, where the \
-                 place isn't known, over all that was seen.",
-                shared.count,
-                shared.total_ns / 1_000_000
+                "{count} sleeps ({ms} ms) ended before they were looked at. {how}"
             ));
         }
         notes
     }
+}
+
+/// What isn't seen of this runtime.
+fn runtime_note(judge: &Judge) -> Option<&'static str> {
+    Some(match judge.runtime {
+        Runtime::Tokio if !judge.knows_tokio => {
+            "No function of Tokio was found on any stack; symbols seem to be stripped. \
+                 Workers that never waited for events aren't known, and a worker that waits for a \
+                 lock can't be told from an idle one. Build with `strip = \"none\"` in the profile."
+        }
+        Runtime::Tokio => {
+            "Not watched: the thread that runs `block_on` of a multi-thread runtime, and \
+                 threads of the blocking pool."
+        }
+        Runtime::Node if judge.v8.is_none() => {
+            "Node's functions couldn't be read (its program has no symbols v8dbg_…); stacks \
+                 show native code only. Not watched: worker threads of Node."
+        }
+        Runtime::Node => {
+            "A line of JavaScript is where its function begins. Not watched: worker threads of \
+                 Node."
+        }
+        Runtime::Asyncio | Runtime::Uvloop | Runtime::Unknown => return None,
+    })
 }
 
 fn resolve(judge: &mut Judge, charge: Charge, own_events: Option<u64>) -> Charge {
@@ -163,6 +181,8 @@ fn join(into: &mut Tally, tally: Tally) {
 fn ranked(judge: &Judge, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
     let mut ranked: Vec<WatchedCause> = causes
         .into_iter()
+        // Nothing but the way back to a core: not kept at all.
+        .filter(|(_, tally)| tally.total_ns > 0)
         .map(|(number, tally)| WatchedCause {
             cause: judge.cause(number).clone(),
             count: tally.count,

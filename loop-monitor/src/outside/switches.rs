@@ -22,7 +22,6 @@ const RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Bits of `PERF_REG_X86_DI` and `PERF_REG_X86_IP` (`asm/perf_regs.h`), written in this order.
-#[cfg(target_arch = "x86_64")]
 const REGISTERS: u64 = 1 << 5 | 1 << 8;
 
 /// One switch.
@@ -66,7 +65,6 @@ impl Switches {
         Self::with_registers(tid).or_else(|_| Self::without_registers(tid))
     }
 
-    #[cfg(target_arch = "x86_64")]
     fn with_registers(tid: i32) -> io::Result<Self> {
         let mut builder = Builder::new(Software::CONTEXT_SWITCHES);
         builder
@@ -75,11 +73,6 @@ impl Switches {
             .sample(SampleFlag::TIME | SampleFlag::REGS_USER)
             .sample_regs_user(REGISTERS);
         Self::start(&mut builder, tid, true)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn with_registers(_tid: i32) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn without_registers(tid: i32) -> io::Result<Self> {

@@ -36,6 +36,8 @@ pub struct WatchOptions {
     pub peers: Vec<(SocketAddr, String)>,
     /// How long to wait for a first event loop.
     pub loop_within: Duration,
+    /// See sleeps by looking only, even where the kernel would tell each of them.
+    pub by_looks: bool,
 }
 
 impl Default for WatchOptions {
@@ -43,6 +45,7 @@ impl Default for WatchOptions {
         Self {
             peers: Vec::new(),
             loop_within: Duration::from_secs(5),
+            by_looks: false,
         }
     }
 }
@@ -59,6 +62,7 @@ pub struct Watch {
     next_search: Instant,
     kept_until: Option<Instant>,
     budget: Budget,
+    by_looks: bool,
     ended: Option<String>,
 }
 
@@ -77,7 +81,7 @@ impl Watch {
     /// # Errors
     /// When the process doesn't run, may not be read, is of another architecture, or has no event
     /// loop within [`WatchOptions::loop_within`].
-    pub fn attach(pid: u32, options: WatchOptions) -> Result<Self, WatchError> {
+    pub fn attach(pid: u32, options: &WatchOptions) -> Result<Self, WatchError> {
         Self::attach_unless(pid, options, || false)
     }
 
@@ -87,7 +91,7 @@ impl Watch {
     /// As [`Watch::attach`], or [`WatchError::Stopped`].
     pub fn attach_unless(
         pid: u32,
-        options: WatchOptions,
+        options: &WatchOptions,
         is_over: impl Fn() -> bool,
     ) -> Result<Self, WatchError> {
         if pid == std::process::id() {
@@ -107,6 +111,7 @@ impl Watch {
             next_search: now,
             kept_until: None,
             budget: Budget::new(),
+            by_looks: options.by_looks,
             ended: None,
         };
         watch.find_first(options.loop_within, is_over)?;
@@ -227,7 +232,7 @@ impl Watch {
         let found = self.finder.find(&self.view, &mut self.judge, known)?;
         for found in found {
             self.judge.warm(found.tid)?;
-            match WatchedThread::open(&self.view, found.tid, found.events) {
+            match WatchedThread::open(&self.view, found, self.by_looks) {
                 Ok(thread) => {
                     if self.threads.is_empty() {
                         (self.began, self.began_ns) = (Instant::now(), monotonic_ns());

@@ -1,5 +1,6 @@
 //! One loop's thread while it is watched: how it is followed, and its books.
 
+use super::finder::Found;
 use super::ledger::{Ledger, Site, Totals};
 use super::switches::{Switch, Switches};
 use super::times::{LastLook, Met};
@@ -34,13 +35,14 @@ impl WatchedThread {
     /// Follows a thread from now on.
     pub(super) fn open(
         view: &ProcessView,
-        tid: u32,
-        own_events: Option<u64>,
+        found: Found,
+        by_looks: bool,
     ) -> Result<Self, ProcessError> {
-        let task = view.task(tid)?;
+        let task = view.task(found.tid)?;
         let name = task.name()?;
         // Refused where the kernel is told to: then there are looks, and a note says so.
-        let switches = i32::try_from(tid).ok().map(Switches::of_thread);
+        let told = i32::try_from(found.tid).ok().filter(|_| !by_looks);
+        let switches = told.map(Switches::of_thread);
         let opened_ns = monotonic_ns();
         let times = task.times()?;
         let met = met(&task.activity()?);
@@ -52,7 +54,7 @@ impl WatchedThread {
         let mut thread = Self {
             task,
             name,
-            own_events,
+            own_events: found.events,
             ledger,
             lost: 0,
             follow,
