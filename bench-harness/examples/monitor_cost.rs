@@ -34,6 +34,7 @@ name = "GET /health"
 method = "GET"
 path = "/health"
 "#;
+const TEMPLATE: &str = "unstall_cost_template";
 const USERS: u32 = 20;
 /// Requests whose polls and parks are counted.
 const REQUESTS: u64 = 60_000;
@@ -56,13 +57,28 @@ fn main() -> Result<(), Failure> {
         park_ns: park.parse()?,
     };
     let pairs = pairs.first().map_or(Ok(PAIRS), |pairs| pairs.parse())?;
-    let testbed = Testbed::start(&Options::from_env())?;
+    let testbed = Testbed::start(&Options::default())?;
+    let reference = beside("unstall-reference")?;
+    testbed.create_template(TEMPLATE, |url| {
+        let migrated = Command::new(&reference)
+            .args(["migrate", "--database-url", url])
+            .output()?;
+        let said = String::from_utf8_lossy(&migrated.stderr).into_owned();
+        if migrated.status.success() {
+            Ok(())
+        } else {
+            Err(said.into())
+        }
+    })?;
     let mut command = ServiceCommand::new(format!(
         "'{}' --steps 0,1,2a,2b,2c,2d,3,4 --port {{port}}",
-        beside("unstall-reference")?.display()
+        reference.display()
     ));
     command.environment = vec![
-        ("DATABASE_URL".into(), testbed.database_url("postgres")),
+        (
+            "DATABASE_URL".into(),
+            testbed.reset_database(TEMPLATE, "unstall_cost")?,
+        ),
         ("REDIS_URL".into(), testbed.redis_url()),
     ];
     let guard = Arc::new(Guard::new()?);

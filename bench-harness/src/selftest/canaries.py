@@ -292,6 +292,7 @@ class Host:
     def __init__(self) -> None:
         self.soil = Soil()
         self.slept = 0
+        self.spins = False
         self.monitor = LoopMonitor(self.app)
 
     async def app(self, scope: Any, _receive: Any, send: Any) -> None:
@@ -314,7 +315,6 @@ class Host:
         """Serve a canary's requests, one after the other, each in a task of its own."""
         self.slept = calls = 0
         error = None
-        spinning = _spin_beside() if run["canary"] == "gil-wait" else None
         try:
             for _ in range(run["count"]):
                 self.soil.prepare_call(run)
@@ -323,10 +323,23 @@ class Host:
                 await asyncio.sleep(PAUSE_S)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it is told
             error = repr(failure)
-        if spinning is not None:
-            spinning.set()
+        self.spins = False
         finished = {"canary": run["canary"], "calls": calls, "slept": self.slept}
         return finished | {"error": error}
+
+    def spin_beside(self) -> None:
+        """Compute on another thread of the interpreter until the run is over.
+
+        Never called on the loop: to start a thread is a wait for it.
+        """
+
+        def compute() -> None:
+            deadline = time.monotonic() + 60
+            while self.spins and time.monotonic() < deadline:
+                sum(range(1_000))
+
+        self.spins = True
+        threading.Thread(target=compute, daemon=True).start()
 
     async def _request(self, run: dict[str, Any]) -> None:
         scope = {
@@ -337,19 +350,6 @@ class Host:
             "run": run,
         }
         await self.monitor(scope, _receive, _send)
-
-
-def _spin_beside() -> threading.Event:
-    """Compute on another thread of the interpreter until told to stop."""
-    over = threading.Event()
-
-    def compute() -> None:
-        deadline = time.monotonic() + 60
-        while not over.is_set() and time.monotonic() < deadline:
-            sum(range(1_000))
-
-    threading.Thread(target=compute, daemon=True).start()
-    return over
 
 
 async def _receive() -> dict[str, Any]:
@@ -393,6 +393,8 @@ async def main() -> None:
             elif order == "release":
                 host.soil.may_end.set()
             else:
+                if order["run"]["canary"] == "gil-wait":
+                    host.spin_beside()
                 loop.call_soon_threadsafe(begin, order["run"])
         host.soil.may_end.set()
         loop.call_soon_threadsafe(over.set)

@@ -115,7 +115,8 @@ impl Column {
     /// What it must say.
     pub(super) fn bar(self) -> Bar {
         match self.observer {
-            Observer::Counters | Observer::FullSplit | Observer::Middleware => Bar::EverySleep,
+            Observer::Counters | Observer::FullSplit => Bar::EverySleep,
+            Observer::Middleware => Bar::MostSleeps,
             Observer::Watcher | Observer::Outside => Bar::NamesLongSleeps,
             Observer::Dispatch | Observer::Tracer => Bar::EveryCall,
         }

@@ -7,6 +7,9 @@ use super::cell::{Cell, State};
 use super::column::Column;
 use super::protocol::Finished;
 
+/// See [`Bar::MostSleeps`].
+const MOST_PERCENT: u64 = 90;
+
 /// What an observer says of one canary's requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observation {
@@ -30,6 +33,9 @@ pub(super) struct Named {
 pub(super) enum Bar {
     /// Every call that slept for 200 µs or more; none where nothing blocks.
     EverySleep,
+    /// At least [`MOST_PERCENT`] of them: in Python what may have been a wait for the interpreter's
+    /// lock is never counted, so that now and then a sleep isn't, either.
+    MostSleeps,
     /// A long sleep is named, with its class and line; none where nothing blocks.
     NamesLongSleeps,
     /// Every call, named with its class and line, however short; none where nothing blocks.
@@ -68,7 +74,8 @@ pub(super) fn judge(
         Nature::Sleeps(class) | Nature::MaySleep(class) => {
             let is_sure = matches!(canary.nature(), Nature::Sleeps(_));
             match bar {
-                Bar::EverySleep => every_sleep(&mut cell, is_sure, finished, observed),
+                Bar::EverySleep => sleeps(&mut cell, 100, is_sure, finished, observed),
+                Bar::MostSleeps => sleeps(&mut cell, MOST_PERCENT, is_sure, finished, observed),
                 Bar::NamesLongSleeps => names(&mut cell, is_sure, class, observed),
                 Bar::EveryCall => every_call(&mut cell, class, finished, observed),
             }
@@ -77,12 +84,18 @@ pub(super) fn judge(
     cell
 }
 
-fn every_sleep(cell: &mut Cell, is_sure: bool, finished: &Finished, observed: &Observation) {
+fn sleeps(
+    cell: &mut Cell,
+    percent: u64,
+    is_sure: bool,
+    finished: &Finished,
+    observed: &Observation,
+) {
     cell.expected = finished.slept;
     cell.found = observed.blocking;
     cell.state = if finished.slept == 0 && is_sure {
         State::Missed("no call slept, which this canary must: it tests nothing".to_owned())
-    } else if observed.blocking < finished.slept {
+    } else if observed.blocking * 100 < finished.slept * percent {
         State::Missed(format!(
             "found {} of {} sleeps of 200 µs or more",
             observed.blocking, finished.slept
@@ -248,8 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn most_sleeps_are_nine_of_ten() {
+        let bar = Bar::MostSleeps;
+        assert_eq!(state(Canary::Sleep, bar, 10, &counted(9)), State::Met);
+        let missed = state(Canary::Sleep, bar, 10, &counted(8));
+        assert!(matches!(missed, State::Missed(_)), "{missed:?}");
+    }
+
+    #[test]
     fn whatever_blocks_in_a_clean_canary_is_a_false_alarm() {
-        for bar in [Bar::EverySleep, Bar::NamesLongSleeps, Bar::EveryCall] {
+        for bar in [
+            Bar::EverySleep,
+            Bar::MostSleeps,
+            Bar::NamesLongSleeps,
+            Bar::EveryCall,
+        ] {
             assert_eq!(state(Canary::SpinBusy, bar, 0, &counted(0)), State::Met);
             let alarm = state(Canary::SpinBusy, bar, 0, &counted(1));
             assert!(matches!(alarm, State::Missed(_)), "{bar:?}");

@@ -19,8 +19,9 @@ use super::spinners::Spinners;
 
 /// A short sleep: just what has to be found.
 const SHORT_BLOCK: Duration = Duration::from_micros(200);
-/// For a lock: in Python it may be held for just that long, and the waiter comes a little later.
-const LOCK_BLOCK: Duration = Duration::from_millis(5);
+/// For a lock: in Python it is held for just that long, and the waiter comes a little later. Shorter
+/// than the interpreter's switch interval of 5 ms, by which waits for its own lock are told.
+const LOCK_BLOCK: Duration = Duration::from_millis(3);
 /// A computation, longer than the quota's share of a period.
 const LONG_SPIN: Duration = Duration::from_millis(5);
 /// A sleep that can be looked at while it lasts, on a busy machine too.
@@ -218,6 +219,7 @@ fn order(column: Column, canary: Canary, count: u64) -> Run {
         canary,
         count,
         block_us: u64::try_from(block.as_micros()).unwrap_or(u64::MAX),
-        count_sleeps: column.bar() == Bar::EverySleep && canary.nature() != Nature::Clean,
+        count_sleeps: matches!(column.bar(), Bar::EverySleep | Bar::MostSleeps)
+            && canary.nature() != Nature::Clean,
     }
 }
