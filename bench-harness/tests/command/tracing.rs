@@ -65,7 +65,7 @@ fn people_get_a_certificate_at_the_end() {
     assert_eq!(output.status.code(), Some(1), "{page}");
     assert!(page.contains("Proof by tracing"), "{page}");
     assert!(page.contains("sleep in clock_nanosleep"), "{page}");
-    assert!(page.contains("main at <string>:6"), "{page}");
+    assert!(page.contains("at <string>:6 (main)"), "{page}");
     assert!(!target.is_traced());
 }
 
