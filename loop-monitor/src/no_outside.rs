@@ -2,6 +2,7 @@
 //! in refuses and says why. There is no value of [`Watch`] and [`tracer::Tracer`], so nothing
 //! behind those ways ever runs.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub struct WatchOptions {
 
 /// No watch.
 #[derive(Debug)]
-pub enum Watch {}
+pub struct Watch(Infallible);
 
 impl Watch {
     /// Refuses.
@@ -52,29 +53,29 @@ impl Watch {
     pub fn attach_unless(
         _pid: u32,
         _options: &WatchOptions,
-        _is_over: impl FnMut() -> bool,
+        _is_over: impl Fn() -> bool,
     ) -> Result<Self, WatchError> {
         Err(WatchError::Unsupported)
     }
 
     /// Forgets what was seen so far.
     pub fn restart(&mut self) {
-        match *self {}
+        match self.0 {}
     }
 
     /// Watches until `is_over` says so.
     pub fn run(
         &mut self,
-        _is_over: impl FnMut() -> bool,
+        _is_over: impl Fn() -> bool,
         _view_every: Duration,
         _on_view: impl FnMut(&WatchSummary),
     ) -> WatchSummary {
-        match *self {}
+        match self.0 {}
     }
 
     /// What was seen so far.
     pub fn summary(&mut self) -> WatchSummary {
-        match *self {}
+        match self.0 {}
     }
 }
 
@@ -88,6 +89,7 @@ pub fn listeners(_address: SocketAddr) -> Result<Vec<u32>, WatchError> {
 
 /// Proofs from outside, which are refused here.
 pub mod tracer {
+    use std::convert::Infallible;
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -125,7 +127,7 @@ pub mod tracer {
 
     /// No trace.
     #[derive(Debug)]
-    pub enum Tracer {}
+    pub struct Tracer(Infallible);
 
     impl Tracer {
         /// Refuses.
@@ -143,19 +145,19 @@ pub mod tracer {
         /// What was found so far.
         #[must_use]
         pub fn certificate(&self) -> Certificate {
-            match *self {}
+            match self.0 {}
         }
 
         /// Why the trace has ended, if it has by then.
         #[must_use]
         pub fn wait_for_end(&self, _timeout: Duration) -> Option<TraceEnd> {
-            match *self {}
+            match self.0 {}
         }
 
         /// What was found.
         #[must_use]
         pub fn finish(self) -> Certificate {
-            match self {}
+            match self.0 {}
         }
     }
 

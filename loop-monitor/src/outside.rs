@@ -49,6 +49,7 @@ mod tracer_ledger;
     reason = "procfs, read on a thread of the tracer's own"
 )]
 mod tracer_python;
+mod tracer_rest;
 #[expect(
     clippy::disallowed_methods,
     reason = "procfs, read on a thread of the tracer's own"

@@ -19,11 +19,15 @@ pub use super::trace_event::{
 };
 use super::tracer_ledger::Ledger;
 use super::tracer_python::{PythonStacks, maps_python};
+use super::tracer_rest::Rests;
 use super::tracer_routes::RouteMemory;
 use super::tracer_session::Session;
 use super::tracer_threads::waiting_threads;
 use crate::certificate::Certificate;
 use crate::process::{ProcessError, ProcessView};
+
+/// For a loop to come to rest before a certificate is made: one that is held longer is told as it is.
+const REST_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to trace.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +104,7 @@ pub const BEGIN_MARKER_OFFSET: u64 = MARKER_OFFSET - 1;
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) ledger: Mutex<Ledger>,
+    pub(super) rests: Rests,
     pub(super) is_stopped: AtomicBool,
     end: Mutex<Option<TraceEnd>>,
     has_ended: Condvar,
@@ -158,9 +163,12 @@ impl Tracer {
         })
     }
 
-    /// What was found so far.
+    /// What was found so far: all of it whose answers were out before this was called. Waits for
+    /// that until each loop has gone to rest, for a second at most.
     #[must_use]
     pub fn certificate(&self) -> Certificate {
+        // A loop that is held, or never out of work, is told as far as it has come.
+        let _ = self.shared.rests.wait(REST_WITHIN);
         let mut ledger = self.shared.ledger();
         if let Some(routes) = RouteMemory::find(&self.view) {
             ledger.take_counts(routes.endpoints(), false);
@@ -228,6 +236,7 @@ fn trace(
     // The same.
     let _ = attached.send(Ok(session.identity()));
     let end = session.run();
+    shared.rests.all_ended();
     *shared.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     shared.has_ended.notify_all();
 }
