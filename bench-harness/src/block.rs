@@ -193,14 +193,7 @@ fn assemble(
         ));
     }
     warnings.extend(measurement.doubtful_gaps());
-    let (watch, watch_refusal) = match surroundings.watched {
-        Some(Ok(watched)) => (watched, None),
-        Some(Err(refusal)) => {
-            warnings.push(format!("the service's loops were not watched: {refusal}"));
-            (None, Some(refusal))
-        }
-        None => (None, None),
-    };
+    let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),
@@ -234,6 +227,21 @@ fn assemble(
         warnings,
         probe_refusal,
         watch_refusal,
+    }
+}
+
+/// What was seen of the loops, and why nothing was, which is also a warning.
+fn seen_or_refused(
+    watched: Option<Result<Option<Watched>, String>>,
+    warnings: &mut Vec<String>,
+) -> (Option<Watched>, Option<String>) {
+    match watched {
+        Some(Ok(watched)) => (watched, None),
+        Some(Err(refusal)) => {
+            warnings.push(format!("the service's loops were not watched: {refusal}"));
+            (None, Some(refusal))
+        }
+        None => (None, None),
     }
 }
 

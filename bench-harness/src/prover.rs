@@ -12,9 +12,6 @@ use unstall_loop_monitor::outside::tracer::{self, TraceOptions, Tracer};
 
 use crate::served::Served;
 
-/// A traced loop turns many times in this time.
-const TURN_MAX: Duration = Duration::from_millis(200);
-
 /// Catches what a service calls between two moments.
 pub(crate) trait Prover {
     /// What was caught so far. From now on nothing escapes until [`Prover::end`].
@@ -63,11 +60,11 @@ impl Prover for Outside {
     fn end(&mut self) -> anyhow::Result<Certificate> {
         let tracer = self.tracer.take();
         let tracer = tracer.context("nothing was traced; this is a fault of unstall")?;
-        // The loop goes to rest after its last answer, and only then is a request's route settled.
-        if let Some(end) = tracer.wait_for_end(TURN_MAX) {
+        let certificate = tracer.certificate();
+        if let Some(end) = tracer.wait_for_end(Duration::ZERO) {
             bail!("the trace ended before the requests did: {end}");
         }
-        Ok(tracer.finish())
+        Ok(certificate)
     }
 }
 

@@ -1,8 +1,6 @@
 //! The observers at work: what each does before a canary's requests, and what it says after them.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Duration;
 
 use unstall_loop_monitor::cause::Cause;
 use unstall_loop_monitor::certificate::{Certificate, ProofMethod};
@@ -18,9 +16,6 @@ use super::watching::Watching;
 
 /// What is shorter is not promised to be seen, and no alarm either.
 const SLEEP_NS_MIN: u64 = 200_000;
-
-/// A tracer learns a request's route some time after its calls.
-const SETTLED_WITHIN: Duration = Duration::from_millis(600);
 
 /// Who looks at one program.
 pub(super) enum Eye {
@@ -104,7 +99,6 @@ impl Eye {
                 *before = watching.causes().map_err(EyeError::Observer)?;
             }
             Self::Tracer { tracer, before } => {
-                thread::sleep(SETTLED_WITHIN);
                 *before = caught(&tracer.certificate(), canary);
             }
         }
@@ -158,7 +152,6 @@ impl Eye {
                 Ok(watched(before, &after))
             }
             Self::Tracer { tracer, before } => {
-                thread::sleep(SETTLED_WITHIN);
                 let after = caught(&tracer.certificate(), canary);
                 Ok(difference(before, &after))
             }

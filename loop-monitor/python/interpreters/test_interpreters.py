@@ -18,6 +18,10 @@ REQUIREMENTS = HERE / "requirements.txt"
 MINORS = (10, 11, 12, 13)
 """Of Python 3: from the package's `requires-python` to the newest that the frameworks name."""
 
+NOT_OF_THE_LANGUAGE = ("test_frameworks.py", "test_pytest_plugin.py", "test_servers.py")
+"""Of servers, frameworks and the built command, whatever the interpreter; and nine tenths of the
+time. `check tests` runs them on one interpreter."""
+
 
 def candidates(minor: int) -> Iterator[str]:
     yield f"python3.{minor}"
@@ -63,8 +67,9 @@ def test_the_middleware_works_on(minor: int) -> None:
     python = interpreter(minor)
     if python is None:
         pytest.skip(f"Python 3.{minor} isn't installed: neither on the path nor by pyenv or uv")
+    pytest_of_it = [str(environment(python, minor)), "-B", "-m", "pytest", "-p", "no:cacheprovider"]
     ran = subprocess.run(
-        [str(environment(python, minor)), "-B", "-m", "pytest", "-p", "no:cacheprovider", "tests"],
+        [*pytest_of_it, *(f"--ignore=tests/{slow}" for slow in NOT_OF_THE_LANGUAGE), "tests"],
         cwd=PACKAGE,
         env=os.environ | {"PYTHONPATH": str(PACKAGE / "src")},
         check=False,

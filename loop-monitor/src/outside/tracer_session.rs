@@ -12,12 +12,13 @@ use nix::sys::ptrace::{self, Options};
 use nix::unistd::{Pid, getpid};
 use syscalls::Sysno;
 
+use super::trace_event::{
+    EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, WHOLE_LOOP, monotonic_ns,
+};
 use super::tracer::{
-    BEGIN_MARKER_OFFSET, EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError,
-    TraceEvent, TraceMemory, TraceOptions, TracedThreads, monotonic_ns,
+    BEGIN_MARKER_OFFSET, Identity, MARKER_OFFSET, Shared, TraceError, TraceMemory, TraceOptions,
 };
 use super::tracer_judge::{Entry, Judge, Seen};
-use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};
@@ -189,6 +190,7 @@ impl Session {
         let answered = match stop {
             Stop::Ended => {
                 self.threads.remove(&number);
+                self.shared.rests.ended(number);
                 return (number == self.view.pid()).then(|| self.end(TraceEnd::Exited));
             }
             Stop::Exec => {
@@ -196,7 +198,10 @@ impl Session {
                 return Some(self.end(TraceEnd::OtherProgram));
             }
             Stop::Signal(signal) => stops::go_on(tid, signal),
-            Stop::Group => stops::stay_stopped(tid),
+            Stop::Group => {
+                self.shared.rests.rests(number);
+                stops::stay_stopped(tid)
+            }
             Stop::Other => self.welcome(tid),
             Stop::Syscall => match self.answer_call(tid) {
                 Ok(true) => {
@@ -232,6 +237,7 @@ impl Session {
     /// Looks at a call at its entry; `true` for the mark that ends the trace.
     fn answer_call(&mut self, tid: Pid) -> nix::Result<bool> {
         let Some(entry) = entry_of(tid)? else {
+            self.shared.rests.works(tid.as_raw().unsigned_abs());
             return Ok(false);
         };
         if usize::try_from(entry.number) == Ok(Sysno::lseek as usize) {
@@ -253,6 +259,7 @@ impl Session {
             self.shared.ledger().count_turn();
             self.settle(false);
             self.look_around();
+            self.shared.rests.rests(entry.tid);
         } else {
             self.count(request, entry.tid, seen);
         }

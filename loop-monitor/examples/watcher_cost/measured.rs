@@ -1,6 +1,4 @@
-//! What the watcher inside costs: time per name, cold and warm, and the CPU of its thread while the
-//! loop is idle and while it is busy. Run it optimised:
-//! `cargo run --release -p unstall-loop-monitor --features watch --example watcher_cost`.
+//! The measurements: names, and the thread of the watcher.
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 #![expect(
@@ -23,7 +21,7 @@ const THRESHOLD: Duration = Duration::from_millis(100);
 const MEASURED: Duration = Duration::from_secs(5);
 const NAMES: usize = 1_000;
 
-fn main() {
+pub(crate) fn measure() {
     time_names();
     time_watcher();
 }
