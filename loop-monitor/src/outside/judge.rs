@@ -252,32 +252,45 @@ impl Judge {
         }
     }
 
-    /// What can be said of a place at which nobody was met in time: its call, and on what.
-    pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+    /// What sleeping at a place is, where its call and its object tell that it keeps nobody.
+    pub(super) fn harmless_at(&mut self, site: Site, own_events: Option<u64>) -> Option<Charge> {
         // Where a lock is tells enough: no descriptor is as large.
         let python = self.python.as_ref();
         if python.is_some_and(|python| python.is_interpreter_lock(site.argument)) {
-            return Charge::Gil;
+            return Some(Charge::Gil);
         }
         if self.parked_on.contains(&site.argument) {
-            return Charge::Idle;
+            return Some(Charge::Idle);
         }
-        let read = self.numbers.get(&site.pc).copied();
-        let number = match read.map_or_else(|| code_before(&self.view, site.pc), Before::Call) {
+        match self.call_at(site.pc) {
+            Before::Call(number) => self.harmless(own_events, &syscall_at(site, number)),
+            Before::UnknownCall | Before::NoCall => None,
+        }
+    }
+
+    /// The system call of a place.
+    fn call_at(&mut self, pc: u64) -> Before {
+        if let Some(known) = self.numbers.get(&pc) {
+            return Before::Call(*known);
+        }
+        let before = code_before(&self.view, pc);
+        if let Before::Call(number) = before {
+            self.numbers.insert(pc, number);
+        }
+        before
+    }
+
+    /// What can be said of a place at which nobody was met in time: its call, and on what.
+    pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+        if let Some(charge) = self.harmless_at(site, own_events) {
+            return charge;
+        }
+        let number = match self.call_at(site.pc) {
             Before::Call(number) => number,
             Before::UnknownCall => return Charge::Unknown,
             Before::NoCall => return Charge::Cause(self.nameless(CauseClass::Fault)),
         };
-        self.numbers.insert(site.pc, number);
-        let call = Syscall {
-            number,
-            arguments: [site.argument, 0, 0, 0, 0, 0],
-            sp: 0,
-            pc: site.pc,
-        };
-        if let Some(charge) = self.harmless(own_events, &call) {
-            return charge;
-        }
+        let call = syscall_at(site, number);
         let Some(known) = Call::of(number) else {
             return Charge::Unknown;
         };
@@ -366,6 +379,16 @@ pub(super) fn waits_for_events(name: &str) -> bool {
         name,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter"
     )
+}
+
+/// As far as a place tells it.
+fn syscall_at(site: Site, number: u64) -> Syscall {
+    Syscall {
+        number,
+        arguments: [site.argument, 0, 0, 0, 0, 0],
+        sp: 0,
+        pc: site.pc,
+    }
 }
 
 /// Code before a call that is searched for its number.
