@@ -32,12 +32,25 @@ pub(super) enum Charge {
     Idle,
     /// It waited for the interpreter lock.
     Gil,
+    /// It waited for the machine as it does for a core: for the kernel to change its memory's map,
+    /// or for a thread of its own runtime to begin.
+    Machine,
     /// It was kept by a named cause, by its number.
     Cause(usize),
     /// It was kept at a place that nobody could look at in time.
     Site(Site),
     /// It was off its core, and that is all.
     Unknown,
+}
+
+impl Charge {
+    /// Whether nobody is kept by anything that an async call would have left to others.
+    pub(super) fn is_harmless(self) -> bool {
+        match self {
+            Self::Idle | Self::Gil | Self::Machine => true,
+            Self::Cause(_) | Self::Site(_) | Self::Unknown => false,
+        }
+    }
 }
 
 /// Times, together and at most.

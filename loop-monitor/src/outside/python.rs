@@ -134,6 +134,16 @@ impl PythonStack {
             })
     }
 
+    /// Whether it has started a thread and waits until that has begun, for which it needs nothing
+    /// but a core and the interpreter lock.
+    pub(super) fn starts_a_thread(&self) -> bool {
+        // `Condition.wait` for `Event.wait` for `Thread.start`.
+        let calls = ["wait", "wait", "start"];
+        let mut pairs = self.frames.iter().zip(calls);
+        self.frames.len() > calls.len()
+            && pairs.all(|(frame, function)| is_called(frame, "/threading.py", function))
+    }
+
     /// Whether asyncio's own loop runs it; uvloop's has no frames of Python.
     pub(super) fn is_asyncio(&self) -> bool {
         self.frames
@@ -291,6 +301,23 @@ mod tests {
             frames: vec![select, nested, once],
         };
         assert!(!blocked.is_asyncio_waiting() && blocked.is_asyncio());
+    }
+
+    #[test]
+    fn a_thread_that_is_started_is_no_lock_of_the_program() {
+        let threading = "/l/lib/python3.11/threading.py";
+        let starts = |functions: &[&str]| {
+            let mut frames: Vec<Frame> = functions
+                .iter()
+                .map(|function| frame(function, threading))
+                .collect();
+            frames.push(frame("main", "/srv/app/main.py"));
+            PythonStack { frames }.starts_a_thread()
+        };
+        assert!(starts(&["Condition.wait", "Event.wait", "Thread.start"]));
+        assert!(starts(&["wait", "wait", "start"]));
+        assert!(!starts(&["Condition.wait", "Event.wait"]));
+        assert!(!starts(&["Thread.join", "wait", "start"]));
     }
 
     #[test]

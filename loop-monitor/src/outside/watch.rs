@@ -300,7 +300,7 @@ impl Watch {
         }
         if let Some((site, charge)) = sleep.site.and_then(|site| {
             let known = thread.ledger.known(site);
-            let harmless = known.filter(|known| matches!(known, Charge::Idle | Charge::Gil));
+            let harmless = known.filter(|known| known.is_harmless());
             harmless.map(|charge| (site, charge))
         }) {
             thread.ledger.see(site, Some(charge));
@@ -339,7 +339,7 @@ impl Watch {
                 self.note_sleep(index, since_ns, place, Some(Charge::Idle))
             }
             Seen::Waiting(place, charge) => {
-                if charge != Charge::Idle {
+                if !charge.is_harmless() {
                     self.pace.keep(now);
                 }
                 self.note_sleep(index, since_ns, place, Some(charge))
