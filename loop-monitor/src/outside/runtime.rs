@@ -131,7 +131,8 @@ mod tests {
         assert_eq!(files.python(), Some(("/usr/bin/python3.11", 0x5555_0000)));
         assert!(files.has_uvloop());
         assert_eq!(files.node(), None);
-        assert_eq!(files.uvloop_data, [0x7f10_1000..0x7f10_3000]);
+        let data = 0x7f10_1000..0x7f10_3000;
+        assert_eq!(files.uvloop_data, std::slice::from_ref(&data));
         assert_eq!(files.main_stack, Some(0x7ffe_0000..0x7ffe_1000));
     }
 
