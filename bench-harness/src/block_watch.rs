@@ -182,7 +182,10 @@ fn for_the_record(summaries: &[WatchSummary]) -> Watched {
             }
         }
     }
-    let mut causes: Vec<&WatchedCause> = summaries.iter().flat_map(|seen| &seen.causes).collect();
+    let causes = summaries.iter().flat_map(|seen| &seen.causes);
+    // Shorter than the record can tell.
+    let causes = causes.filter(|cause| cause.total_ns >= 1_000);
+    let mut causes: Vec<&WatchedCause> = causes.collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
     let (kept, rest) = causes.split_at(causes.len().min(WATCHED_CAUSES_MAX));
     watched.causes = kept

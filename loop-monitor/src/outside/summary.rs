@@ -6,7 +6,7 @@ use super::judge::Judge;
 use super::ledger::{Charge, Tally};
 use super::runtime::Runtime;
 use super::watched_thread::WatchedThread;
-use crate::cause::CauseClass;
+use crate::cause::{Cause, CauseClass};
 use crate::watched::{
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, SleepSource, WatchSummary, WatchedCause, WatchedLoop,
 };
@@ -46,6 +46,7 @@ impl Parts<'_> {
                 match resolve(self.judge, charge, thread.own_events) {
                     Charge::Idle => watched.idle_ns += tally.total_ns,
                     Charge::Gil => watched.gil_ns += tally.total_ns,
+                    Charge::Machine => watched.runqueue_ns += tally.total_ns,
                     Charge::Cause(number) => {
                         watched.blocked_ns += tally.total_ns;
                         join(causes.entry(number).or_default(), tally);
@@ -79,7 +80,7 @@ impl Parts<'_> {
             sleeps_by,
             looks: self.judge.looks,
             loops,
-            causes: ranked(self.judge, causes),
+            causes: ranked(|number| self.judge.cause(number).clone(), causes),
             notes,
         }
     }
@@ -178,13 +179,13 @@ fn join(into: &mut Tally, tally: Tally) {
 }
 
 /// The longest in sum first.
-fn ranked(judge: &Judge, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
+fn ranked(cause_of: impl Fn(usize) -> Cause, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
     let mut ranked: Vec<WatchedCause> = causes
         .into_iter()
         // Nothing but the way back to a core: not kept at all.
         .filter(|(_, tally)| tally.total_ns > 0)
         .map(|(number, tally)| WatchedCause {
-            cause: judge.cause(number).clone(),
+            cause: cause_of(number),
             count: tally.count,
             total_ns: tally.total_ns,
             longest_ns: tally.longest_ns.min(tally.total_ns),
@@ -192,4 +193,32 @@ fn ranked(judge: &Judge, causes: HashMap<usize, Tally>) -> Vec<WatchedCause> {
         .collect();
     ranked.sort_by(|a, b| (b.total_ns.cmp(&a.total_ns)).then_with(|| a.cause.cmp(&b.cause)));
     ranked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_no_time_is_no_cause() {
+        let cause_of = |number| Cause {
+            class: [CauseClass::Lock, CauseClass::Io, CauseClass::Sleep][number],
+            syscall: None,
+            target: None,
+            endpoint: None,
+            frames: Vec::new(),
+        };
+        let tally = |total_ns| Tally {
+            count: 1,
+            total_ns,
+            longest_ns: 90,
+        };
+        let causes = HashMap::from([(0, tally(0)), (1, tally(50)), (2, tally(100))]);
+        let ranked = ranked(cause_of, causes);
+        let told: Vec<(CauseClass, u64)> = ranked
+            .iter()
+            .map(|seen| (seen.cause.class, seen.longest_ns))
+            .collect();
+        assert_eq!(told, [(CauseClass::Sleep, 90), (CauseClass::Io, 50)]);
+    }
 }
