@@ -41,7 +41,7 @@ static PREVIOUS_FLAGS: AtomicU64 = AtomicU64::new(0);
 
 /// The kernel's own `struct sigaction`; the C library's has another order and its own restorer.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct KernelAction {
     handler: usize,
     flags: u64,
@@ -88,6 +88,14 @@ pub(super) fn install_handler() -> Result<(), i64> {
     }
 }
 
+/// Whether SIGSYS still comes here: a library that the program loads may take it, a crash reporter
+/// say, and would get the next call of a watched poll.
+pub(super) fn is_installed() -> bool {
+    let mut action = KernelAction::default();
+    let asked = set_action(libc::SIGSYS, None, &mut action);
+    asked == 0 && action.handler == on_sigsys as *const () as usize
+}
+
 /// Highest signal number (`_NSIG` of the kernel).
 const SIGNALS: libc::c_int = 64;
 
@@ -99,15 +107,29 @@ pub(super) fn unblock_in_handlers() {
     }
 }
 
+/// Another thread may set an action between the question and the answer. What was replaced tells
+/// it, and then comes back, likewise without SIGSYS; for some instructions it wasn't there.
 fn unblock_in_handler(signal: libc::c_int) {
     let mut action = KernelAction::default();
     let asked = set_action(signal, None, &mut action);
-    if asked == 0 && action.mask & SIGSYS_BIT != 0 {
+    if asked != 0 || action.mask & SIGSYS_BIT == 0 {
+        return;
+    }
+    for _ in 0..REPLACEMENTS_MAX {
+        let expected = action;
         action.mask &= !SIGSYS_BIT;
+        let mut replaced = KernelAction::default();
         // It was accepted before, so it is now.
-        set_action(signal, Some(&action), &mut KernelAction::default());
+        set_action(signal, Some(&action), &mut replaced);
+        if replaced == expected || replaced == action {
+            return;
+        }
+        action = replaced;
     }
 }
+
+/// Threads that set the action of one signal at one moment; more of them are no program's.
+const REPLACEMENTS_MAX: usize = 8;
 
 /// The calling thread's signal mask without SIGSYS, which is never blocked where calls are caught.
 pub(super) fn unblock() {
@@ -179,8 +201,7 @@ fn look(thread: &ThreadState, call: &Call, registers: &Registers) {
     }
     let stack = walk::ThreadStack::of(thread, registers);
     let mut returns = [0; slots::RETURNS_MAX];
-    let returns_length = stack.walk(registers, &mut returns);
-    let key = stack.place(scope.id, call, registers, &returns[..returns_length]);
+    let (key, returns_length) = stack.place(scope.id, call, registers, &mut returns);
     let counted = slots::count(scope, key, |captured| {
         captured.class = class;
         captured.number = call.number;

@@ -13,7 +13,7 @@ pub(crate) struct Scope {
     /// By which slots know their owner; from 1.
     pub(super) id: u64,
     pub(super) polls: AtomicU64,
-    /// Polls of threads that the kernel refused to watch.
+    /// Polls of threads that the kernel refused to watch, or for which SIGSYS went elsewhere.
     pub(super) unwatched_polls: AtomicU64,
     pub(super) calls: AtomicU64,
     pub(super) log_writes: AtomicU64,

@@ -499,6 +499,32 @@ fn a_sigsys_of_others_goes_where_it_went_before() {
 
 #[test]
 #[ignore = "a child of the test below"]
+fn child_whose_library_takes_sigsys() {
+    let (scope, ()) = poll(blocking_call);
+    assert_eq!(found(&scope), 1);
+    handle(libc::SIGSYS, 0, others, false);
+    let armed = Armed::enter(&scope);
+    assert!(!Armed::is_on());
+    blocking_call();
+    drop(armed);
+    assert_eq!(OTHERS.load(SeqCst), 0);
+    assert_eq!(found(&scope), 1);
+    assert_eq!(scope.polls.load(Relaxed), 2);
+    assert_eq!(scope.unwatched_polls.load(Relaxed), 1);
+}
+
+#[test]
+fn whose_sigsys_is_taken_is_watched_no_longer_and_lives() {
+    let child = in_child("prove::tests::child_whose_library_takes_sigsys");
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{child:?}"
+    );
+}
+
+#[test]
+#[ignore = "a child of the test below"]
 fn child_without_stubs() {
     assert_eq!(support(), Ok(()));
     for site in 0..CLONE_SITES_MAX as u64 {
