@@ -81,39 +81,28 @@ impl Looks {
         watch: &Watch,
         polls: Vec<WatchedPoll>,
     ) -> Vec<NamedPoll> {
-        match self.try_name(state, watch, polls) {
-            Ok(named) => named,
-            Err(error) => {
-                watch.note_trouble(format!("The watcher can't name what holds a loop: {error}"));
-                Vec::new()
-            }
-        }
-    }
-
-    fn try_name(
-        &mut self,
-        state: &MonitorState,
-        watch: &Watch,
-        polls: Vec<WatchedPoll>,
-    ) -> Result<Vec<NamedPoll>, ProcessError> {
         let view = ProcessView::own();
-        let namer = match &mut self.namer {
-            Some(namer) => namer,
-            none => none.insert(Namer::new(&view)?),
+        let namer = match self.namer.take().map_or_else(|| Namer::new(&view), Ok) {
+            Ok(namer) => self.namer.insert(namer),
+            Err(error) => {
+                note_refusal(watch, &error);
+                return Vec::new();
+            }
         };
+        // Each poll by itself: what can't be read of one says nothing of the others.
         let mut firsts = Vec::new();
         for poll in polls {
             let seen = view
                 .task(poll.thread_id)
                 .and_then(|task| Ok((glimpse(namer, &task)?, task)));
-            if let Some((first, task)) = unless_ended(seen)? {
+            if let Some((first, task)) = unless_ended(watch, seen) {
                 firsts.push((poll, task, first));
             }
         }
         pause();
         let mut seconds = Vec::new();
         for (poll, task, first) in firsts {
-            if let Some(second) = unless_ended(glimpse(namer, &task))? {
+            if let Some(second) = unless_ended(watch, glimpse(namer, &task)) {
                 seconds.push((poll, task, first, second));
             }
         }
@@ -123,8 +112,13 @@ impl Looks {
         let mut named = Vec::new();
         for (poll, task, first, second) in seconds {
             let seen_ns = second.at_ns;
-            let cause = unless_ended(cause(namer, watch, &task, first, second))?;
-            if let Some(mut cause) = cause {
+            // Names of the polls before this one may have taken long, and looking takes time.
+            let goes_on = || {
+                let current = current_polls(state);
+                current.iter().any(|other| other.is_same(&poll))
+            };
+            let cause = cause(namer, watch, &task, (first, second), goes_on);
+            if let Some(mut cause) = unless_ended(watch, cause) {
                 cause.endpoint = Some(poll.endpoint.key());
                 named.push(NamedPoll {
                     poll,
@@ -133,17 +127,24 @@ impl Looks {
                 });
             }
         }
-        Ok(named)
+        named
     }
 }
 
 /// A thread may end between two looks, and that is all there is to say about it.
-fn unless_ended<T>(result: Result<T, ProcessError>) -> Result<Option<T>, ProcessError> {
+fn unless_ended<T>(watch: &Watch, result: Result<T, ProcessError>) -> Option<T> {
     match result {
-        Ok(value) => Ok(Some(value)),
-        Err(ProcessError::TaskEnded { .. }) => Ok(None),
-        Err(error) => Err(error),
+        Ok(value) => Some(value),
+        Err(ProcessError::TaskEnded { .. }) => None,
+        Err(error) => {
+            note_refusal(watch, &error);
+            None
+        }
     }
+}
+
+fn note_refusal(watch: &Watch, error: &ProcessError) {
+    watch.note_trouble(format!("The watcher can't name what holds a loop: {error}"));
 }
 
 fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
@@ -154,17 +155,18 @@ fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
     })
 }
 
-/// What both looks come to.
+/// What both looks come to. Later ones count only while the poll `goes_on`, or they would name what
+/// another one does.
 fn cause(
     namer: &mut Namer,
     watch: &Watch,
     task: &Task,
-    first: Glimpse,
-    second: Glimpse,
+    (first, second): (Glimpse, Glimpse),
+    goes_on: impl Fn() -> bool,
 ) -> Result<Cause, ProcessError> {
     match Keeper::of(&first, &second) {
         Keeper::Cpu => match second.sighting {
-            Some(sighting) => computing(namer, watch, task, &sighting),
+            Some(sighting) => computing(namer, watch, task, &sighting, goes_on),
             None => Ok(without_stack(CauseClass::Cpu)),
         },
         Keeper::Runqueue => Ok(without_stack(CauseClass::Runqueue)),
@@ -177,7 +179,11 @@ fn cause(
                 if waiting.is_some() {
                     break;
                 }
-                waiting = namer.sight(task)?.filter(waits);
+                let seen = namer.sight(task)?;
+                if !goes_on() {
+                    break;
+                }
+                waiting = seen.filter(waits);
             }
             match waiting {
                 Some(sighting) => namer.resolve(&sighting),
@@ -192,9 +198,12 @@ fn computing(
     watch: &Watch,
     task: &Task,
     sighting: &Sighting,
+    goes_on: impl Fn() -> bool,
 ) -> Result<Cause, ProcessError> {
     let sampled = namer.sample_running(task, sighting.look, SAMPLE_PATIENCE);
     match sampled {
+        // The sample may be of the next poll.
+        Ok(Some(_)) if !goes_on() => Ok(without_stack(CauseClass::Cpu)),
         // A thread that has just begun to wait: it did compute, and its line is unknown.
         Ok(None) => Ok(without_stack(CauseClass::Cpu)),
         Ok(Some(sample)) => {
