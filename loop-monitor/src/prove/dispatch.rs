@@ -112,19 +112,29 @@ pub(super) fn unblock_in_handlers() {
 fn unblock_in_handler(signal: libc::c_int) {
     let mut action = KernelAction::default();
     let asked = set_action(signal, None, &mut action);
-    if asked != 0 || action.mask & SIGSYS_BIT == 0 {
-        return;
+    if asked == 0 && action.mask & SIGSYS_BIT != 0 {
+        replace(action, |mended| {
+            let mut replaced = KernelAction::default();
+            // It was accepted before, so it is now.
+            set_action(signal, Some(mended), &mut replaced);
+            replaced
+        });
     }
+}
+
+/// Sets the action that was found, without SIGSYS, and then whatever newer one that has replaced.
+fn replace(found: KernelAction, mut set: impl FnMut(&KernelAction) -> KernelAction) {
+    let (mut there, mut wanted) = (found, found);
     for _ in 0..REPLACEMENTS_MAX {
-        let expected = action;
-        action.mask &= !SIGSYS_BIT;
-        let mut replaced = KernelAction::default();
-        // It was accepted before, so it is now.
-        set_action(signal, Some(&action), &mut replaced);
-        if replaced == expected || replaced == action {
+        let mended = KernelAction {
+            mask: wanted.mask & !SIGSYS_BIT,
+            ..wanted
+        };
+        let replaced = set(&mended);
+        if replaced == there {
             return;
         }
-        action = replaced;
+        (there, wanted) = (mended, replaced);
     }
 }
 
@@ -338,5 +348,35 @@ fn forward(signal: libc::c_int, info: &mut libc::siginfo_t, context: &mut libc::
                 unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_that_is_set_meanwhile_comes_back_without_sigsys() {
+        let action = |handler, mask| KernelAction {
+            handler,
+            mask,
+            ..KernelAction::default()
+        };
+        let found = action(8, SIGSYS_BIT | 1);
+        let mut set = Vec::new();
+        replace(found, |mended| {
+            set.push(*mended);
+            found
+        });
+        assert_eq!(set, [action(8, 1)], "nobody was in between");
+        // Somebody else's was there at the first answer; then what was set by it.
+        let theirs = action(16, SIGSYS_BIT | 2);
+        let mut set: Vec<KernelAction> = Vec::new();
+        replace(found, |mended| {
+            let there = set.last().copied().unwrap_or(theirs);
+            set.push(*mended);
+            there
+        });
+        assert_eq!(set, [action(8, 1), action(16, 2)]);
     }
 }
