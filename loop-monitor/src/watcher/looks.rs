@@ -300,3 +300,49 @@ fn cpu_ns(tid: u32) -> u64 {
 fn pause() {
     std::thread::sleep(BETWEEN);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_only_while_its_poll_goes_on() {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let sleeper = thread::spawn(move || {
+            let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+            tell.send(tid).expect("heard");
+            ended.recv()
+        });
+        let view = ProcessView::own();
+        let task = view.task(told.recv().expect("started")).expect("it lives");
+        let mut namer = Namer::new(&view).expect("readable");
+        while !namer
+            .sight(&task)
+            .expect("readable")
+            .is_some_and(|seen| waits(&seen))
+        {
+            thread::yield_now();
+        }
+        let watch = Watch::new(Duration::from_millis(1));
+        // A thread that moved at both looks and didn't compute: its call is looked for.
+        let mut named = |goes_on: bool| {
+            let glimpse = |at_ns| Glimpse {
+                at_ns,
+                cpu_ns: 0,
+                sighting: None,
+            };
+            let looks = (glimpse(0), glimpse(1_000));
+            cause(&mut namer, &watch, &task, looks, || goes_on).expect("readable")
+        };
+        assert_eq!(named(true).syscall.as_deref(), Some("futex"));
+        assert_eq!(named(false), without_stack(CauseClass::Unknown));
+        end.send(()).expect("it waits");
+        #[expect(clippy::disallowed_methods, reason = "a test's own thread")]
+        let slept = sleeper.join();
+        slept.expect("no panic").expect("told");
+    }
+}
