@@ -212,9 +212,11 @@ fn look(thread: &ThreadState, call: &Call, registers: &Registers) {
     let stack = walk::ThreadStack::of(thread, registers);
     let mut returns = [0; slots::RETURNS_MAX];
     let (key, returns_length) = stack.place(scope.id, call, registers, &mut returns);
-    let counted = slots::count(scope, key, |captured| {
+    let call_key = walk::call_key(scope.id, call, registers);
+    let counted = slots::count(scope, (key, call_key), |captured| {
         captured.class = class;
         captured.number = call.number;
+        captured.is_of_many = false;
         captured.arguments = call.arguments;
         (captured.ip, captured.sp, captured.bp) = (registers.ip, registers.sp, registers.bp);
         captured.returns = returns;

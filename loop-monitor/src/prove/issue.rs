@@ -142,6 +142,9 @@ fn nowhere(key: &str) -> Cause {
     }
 }
 
+const TOO_MANY_PLACES: &str = "calls that can block came from more places than are told apart: they \
+                               count as findings, though exempt ones may be among them";
+
 /// What the kernel's counters saw on a route that no call explains.
 fn doubts(scope: &Scope, key: &str) -> Vec<String> {
     let counts = [
@@ -154,11 +157,8 @@ fn doubts(scope: &Scope, key: &str) -> Vec<String> {
             "polls ran while the kernel didn't watch their thread, or after another library had \
              taken SIGSYS, so nothing is proven",
         ),
-        (
-            &scope.lost,
-            "calls that can block came from more places than are told apart in one process; they \
-             count as findings, though locks that are excused elsewhere may be among them",
-        ),
+        (&scope.lost, TOO_MANY_PLACES),
+        (&scope.crowded, TOO_MANY_PLACES),
     ];
     counts
         .into_iter()

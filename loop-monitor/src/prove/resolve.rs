@@ -50,7 +50,7 @@ impl Resolver {
             .collect();
         for (captured, count) in slots::of_scope(scope) {
             let mut cause = self.cause(captured);
-            if let Some(reason) = excuse(&cause) {
+            if let Some(reason) = excuse(&cause).filter(|_| !captured.is_of_many) {
                 *exemptions.entry(reason.to_owned()).or_default() += count;
                 continue;
             }

@@ -16,6 +16,9 @@ use crate::cause::CauseClass;
 
 /// Places that are told apart in one process at one time. Beyond, calls are counted without.
 pub(super) const SLOTS_MAX: usize = 1_024;
+/// Places that one scope tells apart. Code without frame pointers leaves words on the stack that make
+/// one place look like many; one route's must not take the slots of all.
+pub(super) const PLACES_OF_SCOPE_MAX: u64 = 128;
 /// Words of stack that are copied: 128 KiB. A blocking HTTP client built without optimisation puts
 /// more than 32 KiB between its socket and its caller.
 pub(super) const STACK_WORDS: usize = 16_384;
@@ -40,6 +43,8 @@ pub(super) enum SubjectKind {
 pub(super) struct Captured {
     pub(super) class: CauseClass,
     pub(super) number: u64,
+    /// Counts calls from several places, of which this is one: nothing excuses them all.
+    pub(super) is_of_many: bool,
     pub(super) arguments: [u64; 6],
     pub(super) ip: u64,
     pub(super) sp: u64,
@@ -81,6 +86,7 @@ impl Slot {
             captured: UnsafeCell::new(Captured {
                 class: CauseClass::Io,
                 number: 0,
+                is_of_many: false,
                 arguments: [0; 6],
                 ip: 0,
                 sp: 0,
@@ -106,18 +112,44 @@ static KEYS: [AtomicU64; SLOTS_MAX] = [const { AtomicU64::new(0) }; SLOTS_MAX];
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a call of the place `key`, which belongs to one scope; `capture` fills a slot the first
-/// time. Safe in a signal handler if `capture` is. `false` when there is no slot left.
-pub(super) fn count(scope: &Scope, key: u64, capture: impl FnOnce(&mut Captured)) -> bool {
+/// time. Beyond [`PLACES_OF_SCOPE_MAX`] it is counted as of `call_key`, with all calls of its kind.
+/// Safe in a signal handler if `capture` is. `false` when there is no slot left.
+pub(super) fn count(
+    scope: &Scope,
+    (key, call_key): (u64, u64),
+    capture: impl FnOnce(&mut Captured),
+) -> bool {
     let key = key.max(1);
-    let taken = TAKEN.load(Ordering::Acquire);
-    if let Some(place) = KEYS[..taken]
-        .iter()
-        .position(|known| known.load(Ordering::Relaxed) == key)
-    {
-        // A key holds its scope's number, and the scope is borrowed: the slot isn't freed.
-        SLOTS[place].count.fetch_add(1, Ordering::Relaxed);
+    if is_counted(key) {
         return true;
     }
+    if scope.places.fetch_add(1, Ordering::Relaxed) < PLACES_OF_SCOPE_MAX {
+        return claim(scope, key, capture);
+    }
+    scope.crowded.fetch_add(1, Ordering::Relaxed);
+    let call_key = call_key.max(1);
+    is_counted(call_key)
+        || claim(scope, call_key, |captured| {
+            capture(captured);
+            captured.is_of_many = true;
+        })
+}
+
+/// Counts a call whose key has a slot.
+fn is_counted(key: u64) -> bool {
+    let taken = TAKEN.load(Ordering::Acquire);
+    let known = KEYS[..taken]
+        .iter()
+        .position(|known| known.load(Ordering::Relaxed) == key);
+    if let Some(place) = known {
+        // A key holds its scope's number, and the scope is borrowed: the slot isn't freed.
+        SLOTS[place].count.fetch_add(1, Ordering::Relaxed);
+    }
+    known.is_some()
+}
+
+/// Takes a free slot and counts its first call.
+fn claim(scope: &Scope, key: u64, capture: impl FnOnce(&mut Captured)) -> bool {
     for (place, known) in KEYS.iter().enumerate() {
         let take = known.compare_exchange(0, key, Ordering::Acquire, Ordering::Relaxed);
         if take.is_ok() {
@@ -178,10 +210,12 @@ mod tests {
     fn a_place_is_captured_once_and_counted_until_its_scope_is_gone() {
         let scope = Scope::default();
         for call in 0..3 {
-            let counted = count(&scope, key(&scope, 1), |captured| captured.number = call);
+            let keys = (key(&scope, 1), 0);
+            let counted = count(&scope, keys, |captured| captured.number = call);
             assert!(counted);
         }
-        assert!(count(&scope, key(&scope, 2), |captured| captured.number = 9));
+        let keys = (key(&scope, 2), 0);
+        assert!(count(&scope, keys, |captured| captured.number = 9));
         let mut seen: Vec<_> = of_scope(&scope)
             .into_iter()
             .map(|(captured, count)| (captured.number, count))
@@ -197,5 +231,24 @@ mod tests {
                 .iter()
                 .all(|slot| slot.owner.load(Ordering::Relaxed) != id)
         );
+    }
+
+    #[test]
+    fn a_scope_of_many_places_counts_the_rest_together() {
+        let scope = Scope::default();
+        let calls = PLACES_OF_SCOPE_MAX + 5;
+        for place in 1..=calls {
+            let keys = (key(&scope, place), key(&scope, 0));
+            assert!(count(&scope, keys, |captured| captured.is_of_many = false));
+        }
+        let seen = of_scope(&scope);
+        let of_many: Vec<u64> = seen
+            .iter()
+            .filter(|(captured, _)| captured.is_of_many)
+            .map(|(_, count)| *count)
+            .collect();
+        assert_eq!(of_many, [5]);
+        assert_eq!(seen.len() as u64, PLACES_OF_SCOPE_MAX + 1);
+        assert_eq!(scope.crowded.load(Ordering::Relaxed), 5);
     }
 }

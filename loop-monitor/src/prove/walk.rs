@@ -206,6 +206,15 @@ impl ThreadStack {
     }
 }
 
+/// A number for all places from which a scope makes this call.
+pub(super) fn call_key(scope: u64, call: &Call, registers: &Registers) -> u64 {
+    let mut hash = Hash::default();
+    for word in [scope, call.number, registers.ip] {
+        hash.add(word);
+    }
+    hash.0
+}
+
 /// FNV-1a over words: no table, no state, good enough to tell some hundred places apart.
 struct Hash(u64);
 
