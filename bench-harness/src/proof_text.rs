@@ -113,6 +113,12 @@ impl Page {
                 "    {writes} to standard output or error, which can block: advisory"
             ));
         }
+        if proof.faulted_polls > 0 {
+            let polls = counted(proof.faulted_polls, "poll");
+            self.line(&format!(
+                "    {polls} waited for a page from disk, which no call shows: advisory"
+            ));
+        }
     }
 
     fn finding(&mut self, finding: &Finding) {

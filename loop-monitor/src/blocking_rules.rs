@@ -9,8 +9,9 @@
 //! kernel's calls are findings until somebody has looked at them.
 //!
 //! Source: the manual pages of section 2. Taken as harmless although a corner of them isn't:
-//! `close` of a file (network file systems write back then), `bind` of a Unix socket's path, and
-//! a stack or heap page that has to come back from swap, which is no call at all.
+//! `close`, `fstat` and `lseek` of a file on a network or FUSE file system (which ask their server,
+//! and write back), `bind` of a Unix socket's path, `sched_yield`, and a stack or heap page that has
+//! to come back from swap, which is no call at all.
 
 mod harmless;
 mod subject;
@@ -246,6 +247,10 @@ fn judge_wait(name: Sysno, call: &Call, facts: &mut impl CallFacts) -> Option<Ju
             let waits = has(a[2], 2) && !has(a[2], 1);
             blocking_if(waits, CauseClass::Io)
         }
+        Sysno::io_uring_register => {
+            let waits = int(a[1]) & IORING_REGISTER_OPCODES == IORING_REGISTER_SYNC_CANCEL;
+            blocking_if(waits, CauseClass::Io)
+        }
         Sysno::membarrier => blocking_if(has(a[0], 1), CauseClass::Lock),
         _ => return None,
     };
@@ -255,6 +260,9 @@ fn judge_wait(name: Sysno, call: &Call, facts: &mut impl CallFacts) -> Option<Ju
 /// `linux/io_uring.h`.
 const IORING_ENTER_GETEVENTS: u64 = 1;
 const IORING_ENTER_SQ_WAIT: u64 = 4;
+/// The rest is `IORING_REGISTER_USE_REGISTERED_RING`.
+const IORING_REGISTER_OPCODES: i32 = i32::MAX;
+const IORING_REGISTER_SYNC_CANCEL: i32 = 24;
 
 /// Without a descriptor it is a sleep.
 fn wait_class(descriptors: u64) -> CauseClass {
@@ -304,6 +312,12 @@ fn judge_memory_or_file(name: Sysno, call: &Call, facts: &mut impl CallFacts) ->
     let a = &call.arguments;
     let judgement = match name {
         Sysno::close => blocking_if(facts.lingers(int(a[0])), CauseClass::Io),
+        // They close what the new number was.
+        Sysno::dup2 | Sysno::dup3 => {
+            let waits = int(a[0]) != int(a[1]) && facts.lingers(int(a[1]));
+            blocking_if(waits, CauseClass::Io)
+        }
+        Sysno::close_range => blocking_if(range_lingers(a, facts), CauseClass::Io),
         // An empty path is the descriptor itself, whose inode is in memory.
         Sysno::newfstatat => blocking_if(!is_of_descriptor(a[1], a[3], facts), CauseClass::Io),
         Sysno::statx => blocking_if(!is_of_descriptor(a[1], a[2], facts), CauseClass::Io),
@@ -341,6 +355,28 @@ fn judge_memory_or_file(name: Sysno, call: &Call, facts: &mut impl CallFacts) ->
     };
     Some(judgement)
 }
+
+/// Descriptors of one `close_range` that are looked at.
+const RANGE_MAX: i32 = 1_024;
+
+/// Whether one of a range lingers; of a long one nobody knows.
+fn range_lingers(a: &[u64; 6], facts: &mut impl CallFacts) -> bool {
+    if has(a[2], CLOSE_RANGE_CLOEXEC) {
+        return false;
+    }
+    // The numbers are unsigned to the kernel; those that can be open are positive to us, too.
+    let (first, last) = (int(a[0]), int(a[1]));
+    match last.checked_sub(first) {
+        Some(more) if first >= 0 && last >= 0 => {
+            more >= RANGE_MAX || (first..=last).any(|descriptor| facts.lingers(descriptor))
+        }
+        // To the highest number there is, or an error.
+        _ => first >= 0,
+    }
+}
+
+/// `linux/close_range.h`: they are closed by a later `execve`.
+const CLOSE_RANGE_CLOEXEC: i32 = 4;
 
 /// `AT_EMPTY_PATH` with no path: the call is about the open descriptor.
 fn is_of_descriptor(path: u64, flags: u64, facts: &mut impl CallFacts) -> bool {

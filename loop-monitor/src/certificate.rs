@@ -17,7 +17,7 @@ pub const SCHEMA_NAME: &str = "unstall.certificate";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 0;
+pub const SCHEMA_MINOR: u32 = 1;
 
 /// What was proven, for one process and its time so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,10 @@ pub struct RouteProof {
     /// Writes to standard output and error: advisory.
     #[serde(default)]
     pub log_writes: u64,
+    /// Polls that waited for a page from disk, by the kernel's count of major faults: advisory,
+    /// since it tells of what happened to be in memory. Always 0 where calls are caught by tracing.
+    #[serde(default)]
+    pub faulted_polls: u64,
 }
 
 /// One place that can block.

@@ -1,9 +1,10 @@
 //! Reads a process, one's own or another, without stopping it: what its threads wait in, on whom,
 //! and from which line.
 //!
-//! Everything comes from `/proc` and `process_vm_readv(2)`. The kernel lets one read one's own
-//! process always and another's where one could also trace it (`ptrace(2)`, "Ptrace access mode
-//! checking"); [`ProcessError`] says what to do where it doesn't.
+//! Everything comes from `/proc` and `process_vm_readv(2)`. The kernel lets one read another process
+//! where one could also trace it (`ptrace(2)`, "Ptrace access mode checking"), and one's own unless
+//! it isn't dumpable (`proc(5)`: its files belong to root then); [`ProcessError`] says what to do
+//! where it doesn't.
 
 pub mod address_space;
 pub mod calls;
@@ -63,6 +64,16 @@ pub enum ProcessError {
         pid: u32,
         /// What was to be read.
         path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refuses the calling process its own files: it isn't dumpable. The sentence names
+    /// no file, since it is the same for all.
+    #[error(
+        "the kernel keeps this process's /proc files from it ({source}), since it gave up \
+         privileges or its program file isn't readable: call prctl(PR_SET_DUMPABLE, 1) after that"
+    )]
+    NotDumpable {
         /// What the kernel said.
         source: io::Error,
     },
@@ -260,6 +271,9 @@ impl ProcessView {
         let (pid, shown) = (self.pid, path.display().to_string());
         match source.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENOENT | Errno::ESRCH) => ProcessError::Ended { pid },
+            Some(Errno::EACCES | Errno::EPERM) if self.is_own => {
+                ProcessError::NotDumpable { source }
+            }
             Some(Errno::EACCES | Errno::EPERM) => ProcessError::NoPermission {
                 pid,
                 path: shown,
@@ -349,9 +363,16 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let view = ProcessView::own();
-        let refused = io::Error::from(Errno::EACCES);
-        let error = view.error(Path::new("/proc/1/syscall"), refused);
+        let refused = || io::Error::from(Errno::EACCES);
+        let own = ProcessView::own().error(Path::new("/proc/self/task/7/syscall"), refused());
+        let text = own.to_string();
+        assert!(text.contains("prctl(PR_SET_DUMPABLE, 1)"), "{text}");
+        assert!(!text.contains("task/7"), "the same for each thread: {text}");
+        let view = ProcessView {
+            is_own: false,
+            ..ProcessView::own()
+        };
+        let error = view.error(Path::new("/proc/1/syscall"), refused());
         assert!(matches!(error, ProcessError::NoPermission { .. }));
         let text = error.to_string();
         for part in [

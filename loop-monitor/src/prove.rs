@@ -13,7 +13,11 @@
 //! microseconds each. SIGSYS belongs to this module and is never blocked where calls are caught,
 //! neither by a mask nor while another handler runs; others' SIGSYS go to the handler that was
 //! there before. (A handler that is set outside of polls later, and blocks SIGSYS while it runs,
-//! ends the process when it interrupts a watched poll.) A child process isn't watched. Stacks of
+//! ends the process when it interrupts a watched poll. When a thread is first watched, masks of
+//! handlers are mended one by one; a handler that another thread sets at that very moment may be
+//! away for some instructions before it is put back.) Once a library has taken SIGSYS for itself,
+//! polls are no longer watched, and their routes are unproven; one that takes it while a poll runs
+//! on another thread gets that poll's calls. A child process isn't watched. Stacks of
 //! coroutines are watched, and their findings have no lines. 32-bit calls (`int 0x80`) of a 64-bit
 //! program are taken for 64-bit ones: there must be none.
 

@@ -106,7 +106,8 @@ fn process_threads() -> u64 {
 fn not_covered(state: &MonitorState) -> Vec<String> {
     let mut sentences = vec![
         "Code between monitored polls (tasks that weren't spawned through the monitor, middleware \
-         outside of its layer, the connection's own reads and writes) has no endpoint: what blocked \
+         outside of its layer, a service's `poll_ready`, the connection's own reads and writes) has no \
+         endpoint: what blocked \
          there is in `unattributed`.",
         "A poll is counted when it ends; until then it shows in `workers` only. A stalled loop \
          can't send this page: where it is the only one, nothing shows before the stall ends.",

@@ -95,6 +95,8 @@ impl Watch {
     }
 
     /// Told once to the log, and in every snapshot.
+    ///
+    /// A trouble is known by its words: they must name no thread.
     fn note_trouble(&self, trouble: String) {
         if !self.troubles().contains(&trouble) {
             tracing::warn!(target: "unstall", "{trouble}");
@@ -194,6 +196,7 @@ impl Watcher {
             })
             .cloned()
             .collect();
+        self.look_later(&due, now_ns, threshold_ns);
         if !due.is_empty() {
             // Whoever can't be named now may be later.
             for poll in &due {
@@ -206,6 +209,17 @@ impl Watcher {
             }
         }
         self.rest(watch, !polls.is_empty(), threshold_ns)
+    }
+
+    /// Sets when polls are looked at next, if they aren't named now: what can't be read isn't asked
+    /// for without a rest. Seldomer as a poll grows older: one that never ends is looked at for ever.
+    fn look_later(&mut self, due: &[WatchedPoll], now_ns: u64, threshold_ns: u64) {
+        for poll in due {
+            if let Some(tracked) = self.tracked.get_mut(&poll.thread_id) {
+                let age_ns = now_ns.saturating_sub(poll.began_ns);
+                tracked.next_look_ns = now_ns + threshold_ns.max(age_ns / 2);
+            }
+        }
     }
 
     /// Forgets what ended and meets what began.
@@ -237,7 +251,7 @@ impl Watcher {
         let Some(tracked) = self.tracked.get_mut(&poll.thread_id) else {
             return;
         };
-        // Seldomer as it grows older: a poll that never ends is looked at for ever.
+        // From the look on, which may have taken its time.
         tracked.next_look_ns = now_ns + threshold_ns.max(age_ns / 2);
         let voice = self.voices.entry(poll.endpoint.key()).or_default();
         let is_told = tracked.warned_age_ns.is_some();
@@ -327,6 +341,23 @@ impl Quiet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_poll_that_can_t_be_named_is_looked_at_again_later() {
+        let endpoints = crate::endpoints::EndpointRegistry::new(8);
+        let poll = WatchedPoll {
+            thread_id: 7,
+            began_ns: 1_000,
+            endpoint: endpoints.resolve(&http::Method::GET, Some("/a")),
+        };
+        let mut watcher = Watcher::default();
+        watcher.track(std::slice::from_ref(&poll), 100);
+        assert_eq!(watcher.tracked[&7].next_look_ns, 1_100);
+        watcher.look_later(std::slice::from_ref(&poll), 1_110, 100);
+        assert_eq!(watcher.tracked[&7].next_look_ns, 1_210);
+        watcher.look_later(std::slice::from_ref(&poll), 5_000, 100);
+        assert_eq!(watcher.tracked[&7].next_look_ns, 7_000);
+    }
 
     #[test]
     fn the_watcher_sleeps_after_two_empty_looks_and_stays_awake_once_woken() {

@@ -364,6 +364,41 @@ fn block_in_place_and_exemptions_are_listed_and_no_findings() {
     assert!(proof.exemptions[0].count >= 100, "open and read: {proof:?}");
 }
 
+/// Calls itself, as deep as a synchronous client is below its caller, and reads a file.
+#[inline(never)]
+fn read_far_below(frames: u32) -> usize {
+    match frames {
+        0 => std::fs::read("/etc/hostname").map_or(0, |bytes| bytes.len()),
+        _ => std::hint::black_box(read_far_below(frames - 1)) + 1,
+    }
+}
+
+/// Both ways are the same for the forty innermost frames.
+#[test]
+fn an_exemption_excuses_no_other_call_of_the_same_helper() {
+    let [_, (_, runtime)] = runtimes();
+    for frames in [0, 40, 100] {
+        let proof = exercise(&runtime, 20, move || async move {
+            tokio::task::block_in_place(|| read_far_below(frames)) + read_far_below(frames)
+        });
+        let opened: u64 = proof
+            .findings
+            .iter()
+            .filter(|finding| finding.cause.syscall.as_deref() == Some("openat"))
+            .map(|finding| finding.count)
+            .sum();
+        assert_eq!(opened, 20, "{frames} frames: {proof:#?}");
+        let exempt = proof
+            .exemptions
+            .iter()
+            .find(|exempt| exempt.reason == "block_in_place");
+        assert!(
+            exempt.is_some_and(|exempt| exempt.count >= 40),
+            "{frames} frames: {proof:#?}"
+        );
+    }
+}
+
 #[test]
 fn writes_to_standard_error_are_logs_and_no_findings() {
     let [(_, runtime), _] = runtimes();

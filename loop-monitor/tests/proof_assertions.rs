@@ -86,6 +86,42 @@ fn a_future_that_is_given_up_has_blocked_all_the_same() {
     assert!(given_up.is_err());
 }
 
+/// Does what a guard, a connection or a temporary folder may do when it is dropped.
+struct LoadsWhenDropped;
+
+impl Drop for LoadsWhenDropped {
+    fn drop(&mut self) {
+        load_hosts();
+    }
+}
+
+#[test]
+fn what_a_future_does_when_it_is_dropped_is_its_own() {
+    let kept = LoadsWhenDropped;
+    let text = panic_of(assert_never_blocks(std::future::poll_fn(move |_| {
+        // Kept until the future itself is dropped, after it was ready.
+        let _ = &kept;
+        Poll::Ready(7)
+    })));
+    assert!(text.expect_err("it reads a file").contains("load_hosts"));
+    let given_up = std::panic::catch_unwind(|| {
+        let kept = LoadsWhenDropped;
+        let mut future = pin!(assert_never_blocks(async move {
+            std::future::pending::<()>().await;
+            drop(kept);
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(future.as_mut().poll(&mut context), Poll::Pending);
+    });
+    assert!(given_up.is_err());
+    // Also one that was never polled.
+    let never_begun = std::panic::catch_unwind(|| {
+        let kept = LoadsWhenDropped;
+        drop(assert_never_blocks(async move { drop(kept) }));
+    });
+    assert!(never_begun.is_err());
+}
+
 #[test]
 fn a_panic_within_stays_the_message() {
     let text = panic_of(assert_never_blocks(async {

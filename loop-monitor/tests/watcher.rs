@@ -216,6 +216,64 @@ fn many_jobs_for_the_pool_are_no_io() {
     }
 }
 
+/// Runs in a process that the kernel keeps its own /proc files from.
+#[test]
+#[ignore = "a child of the test below"]
+fn child_that_may_not_read_itself() {
+    let watched = WatchedLoop::start();
+    let kept = |watched: &WatchedLoop| -> Vec<String> {
+        let sentences = watched.monitor.snapshot().not_covered.into_iter();
+        sentences
+            .filter(|sentence| sentence.contains("The watcher can't name"))
+            .collect()
+    };
+    // Until it has looked, and then for many looks, at polls of two threads.
+    while kept(&watched).is_empty() {
+        watched.handle("/refused", async || thread::sleep(2 * THRESHOLD));
+    }
+    let other = watched.monitor.clone();
+    let other = thread::spawn(move || {
+        let task = other.task("refused too", async { thread::sleep(4 * THRESHOLD) });
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(task);
+    });
+    watched.handle("/refused", async || thread::sleep(4 * THRESHOLD));
+    other.join().expect("no panic");
+    let kept = kept(&watched);
+    assert_eq!(kept.len(), 1, "{kept:#?}");
+    assert!(kept[0].contains("prctl(PR_SET_DUMPABLE, 1)"), "{kept:?}");
+    assert_eq!(watched.causes_of("/refused"), []);
+}
+
+#[test]
+fn a_process_that_may_not_read_itself_says_so_once() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+
+    // A program that its user may run and not read: such a process isn't dumpable.
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its owner");
+    let program = folder.path().join("watcher");
+    fs::copy(std::env::current_exe().expect("this program"), &program).expect("copied");
+    fs::set_permissions(&program, Permissions::from_mode(0o111)).expect("its owner");
+    let mut command = Command::new(&program);
+    command.args(["--exact", "--ignored", "--nocapture"]);
+    command
+        .arg("child_that_may_not_read_itself")
+        .current_dir("/");
+    if nix::unistd::geteuid().is_root() {
+        const NOBODY: u32 = 65_534;
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let child = command.output().expect("started");
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{child:?}"
+    );
+}
+
 #[test]
 fn a_watcher_ends_with_its_monitor() {
     let watched = WatchedLoop::start();

@@ -54,6 +54,8 @@ struct RouteDocument {
     exemptions: Vec<ExemptionDocument>,
     /// Writes to standard output and error: advisory.
     log_writes: u64,
+    /// Polls that waited for a page from disk: advisory.
+    faulted_polls: u64,
     /// The scenario's requests on it that failed, all or some.
     failures: Vec<FailureDocument>,
     /// Where nothing could be caught: what the loop's counters saw instead.
@@ -179,6 +181,7 @@ impl From<&JudgedRoute> for RouteDocument {
                 .map(ExemptionDocument::from)
                 .collect(),
             log_writes: proof.log_writes,
+            faulted_polls: proof.faulted_polls,
             failures: judged.failures.iter().map(FailureDocument::from).collect(),
             waits: judged.waits.map(WaitsDocument::from),
         }

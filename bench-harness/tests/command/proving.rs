@@ -184,6 +184,7 @@ fn what_blocks_is_named_with_its_line_and_comes_first() {
         blocking["findings"] = json!([finding()]);
         blocking["exemptions"] = json!([{ "reason": "block_in_place", "count": 1 }]);
         blocking["log_writes"] = 3.into();
+        blocking["faulted_polls"] = 2.into();
         let routes = json!({
             "GET /items/{id}": blocking,
             "GET /health": { "requests": 1, "polls": 1, "calls": 0 },

@@ -41,9 +41,6 @@ fn is_about_descriptors(name: Sysno) -> bool {
             | Sysno::getcwd
             | Sysno::umask
             | Sysno::dup
-            | Sysno::dup2
-            | Sysno::dup3
-            | Sysno::close_range
             | Sysno::pipe
             | Sysno::pipe2
             | Sysno::eventfd
@@ -60,7 +57,6 @@ fn is_about_descriptors(name: Sysno) -> bool {
             | Sysno::inotify_init1
             | Sysno::inotify_rm_watch
             | Sysno::io_uring_setup
-            | Sysno::io_uring_register
             | Sysno::io_setup
             | Sysno::io_cancel
             | Sysno::socket

@@ -272,6 +272,9 @@ fn rings_wait_only_when_asked_to() {
     says(Sysno::io_uring_enter, &[5, 1, 1, 0], Harmless);
     says(Sysno::io_uring_enter, &[5, 1, 1, 1], IO);
     says(Sysno::io_uring_enter, &[5, 1, 0, 4], IO);
+    says(Sysno::io_uring_register, &[5, 2], Harmless);
+    says(Sysno::io_uring_register, &[5, 24], IO);
+    says(Sysno::io_uring_register, &[5, 24 | 1 << 31], IO);
     says(Sysno::io_getevents, &[5, 0, 9], Harmless);
     says(Sysno::io_getevents, &[5, 1, 9], IO);
     says(Sysno::io_getevents, &[5, 1, 9, 0, NO_TIME], Harmless);
@@ -341,6 +344,23 @@ fn a_close_waits_only_for_a_lingering_socket() {
         says(Sysno::close, &[harmless], Harmless);
     }
     says(Sysno::close, &[LINGERING], IO);
+}
+
+#[test]
+fn whatever_closes_a_lingering_socket_waits_for_it() {
+    for call in [Sysno::dup2, Sysno::dup3] {
+        says(call, &[FILE, LINGERING], IO);
+        says(call, &[FILE, SOCKET], Harmless);
+        says(call, &[LINGERING, NOT_OPEN], Harmless);
+        says(call, &[LINGERING, LINGERING], Harmless);
+    }
+    says(Sysno::close_range, &[LINGERING, LINGERING], IO);
+    says(Sysno::close_range, &[FILE, TERMINAL], IO);
+    says(Sysno::close_range, &[FILE, EVENT], Harmless);
+    says(Sysno::close_range, &[TERMINAL, TERMINAL + 2_000], IO);
+    says(Sysno::close_range, &[TERMINAL, u64::from(u32::MAX)], IO);
+    says(Sysno::close_range, &[FILE, TERMINAL, 4], Harmless);
+    says(Sysno::close_range, &[TERMINAL, FILE], Harmless);
 }
 
 #[test]

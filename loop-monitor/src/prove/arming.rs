@@ -155,7 +155,7 @@ fn stack_bounds() -> (u64, u64) {
 /// Catches the calling thread's calls for a scope until dropped, also by a panic. Nests.
 #[derive(Debug)]
 pub(crate) struct Armed<'scope> {
-    /// `None` on a thread that the kernel refused.
+    /// `None` on a thread that the kernel refused, or where SIGSYS is another's by now.
     before: Option<Before>,
     scope: PhantomData<&'scope Scope>,
 }
@@ -177,7 +177,7 @@ impl<'scope> Armed<'scope> {
         let selector = thread.selector.swap(ALLOW, Relaxed);
         compiler_fence(SeqCst);
         scope.polls.fetch_add(1, Relaxed);
-        if register(thread).is_err() {
+        if register(thread).is_err() || !dispatch::is_installed() {
             scope.unwatched_polls.fetch_add(1, Relaxed);
             return Self {
                 before: None,

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 use std::pin::{Pin, pin};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
@@ -14,6 +15,7 @@ use tower_service::Service;
 
 use super::{Armed, Resolver, Scope, kernel, sleeps_and_faults};
 use crate::certificate::Finding;
+use crate::kernel_canary;
 
 /// Callers that a message shows of each finding.
 const CALLERS_MAX: usize = 4;
@@ -21,15 +23,17 @@ const CALLERS_MAX: usize = 4;
 /// Fails a test whose `future` makes a system call that can block, also one that returned at
 /// once. Resolves to what the future resolves to.
 ///
-/// Works on every runtime. Watched is the future itself: the tasks that it spawns are not, and
-/// neither is what `spawn_blocking` runs.
+/// Works on every runtime. Watched is the future itself, and its dropping: the tasks that it spawns
+/// are not, and neither is what `spawn_blocking` runs.
 ///
 /// Where calls can't be caught ([`method`](super::method)), a poll must not sleep or wait for a
-/// page instead, and that is printed.
+/// page instead: calls that return at once are missed then. That is printed to standard error,
+/// which Rust's test harness shows for failing tests only, or with `--show-output`; a test that
+/// must not pass without a proof asserts what [`method`](super::method) returns.
 ///
 /// # Panics
 /// When the future is ready, or dropped, and has made such calls; the message names each with its
-/// target and its line.
+/// target and its line. At once, where neither calls can be caught nor sleeps be seen.
 ///
 /// ```
 /// use std::time::Duration;
@@ -122,34 +126,40 @@ where
 }
 
 pin_project! {
-    /// The future of [`assert_never_blocks`].
+    /// The future of [`assert_never_blocks`]. When the asserted one is ready, it is dropped within
+    /// its last poll, and this one is pending from then on.
     #[must_use = "a future does nothing unless it is awaited"]
     #[derive(Debug)]
     pub struct AssertNeverBlocks<F> {
         #[pin]
-        future: F,
+        future: Option<F>,
         watch: Watch,
     }
 
     impl<F> PinnedDrop for AssertNeverBlocks<F> {
         fn drop(this: Pin<&mut Self>) {
-            // A future that was given up has blocked as well. A second panic would end the test
-            // program without any message.
+            let mut this = this.project();
+            // A future that was given up has blocked as well, and its dropping may block.
+            if this.future.is_some() {
+                this.watch.poll(|| this.future.set(None));
+            }
+            // A second panic would end the test program without any message.
             if !std::thread::panicking() {
-                this.project().watch.tell();
+                this.watch.tell();
             }
         }
     }
 }
 
 impl<F> AssertNeverBlocks<F> {
+    #[track_caller]
     fn new(subject: String, future: F, asserted_at: &'static Location<'static>) -> Self {
         let refused = kernel::support().err();
         if let Some(reason) = refused {
-            eprintln!(
-                "unstall: {asserted_at}: calls can't be caught here ({reason}); only polls that \
-                 sleep or wait for a page are found"
-            );
+            match instead_of_proof(reason, sleeps_are_seen()) {
+                Ok(notice) => eprintln!("unstall: {asserted_at}: {notice}"),
+                Err(blind) => panic!("{subject} {blind}"),
+            }
         }
         let watch = Watch {
             subject,
@@ -159,7 +169,29 @@ impl<F> AssertNeverBlocks<F> {
             slept_polls: 0,
             is_told: false,
         };
+        let future = Some(future);
         Self { future, watch }
+    }
+}
+
+/// Asked once: the answer is the kernel's.
+fn sleeps_are_seen() -> bool {
+    static SEEN: OnceLock<bool> = OnceLock::new();
+    *SEEN.get_or_init(|| kernel_canary::probe().see_sleeps)
+}
+
+/// What is judged where calls can't be caught; an error if nothing can be.
+fn instead_of_proof(reason: &str, sleeps_are_seen: bool) -> Result<String, String> {
+    if sleeps_are_seen {
+        Ok(format!(
+            "calls can't be caught here ({reason}); only polls that sleep or wait for a page are \
+             found"
+        ))
+    } else {
+        Err(format!(
+            "can't be judged here: calls can't be caught ({reason}), and this kernel's counters \
+             don't show sleeps; run the test on Linux itself, or leave it out here"
+        ))
     }
 }
 
@@ -167,8 +199,15 @@ impl<F: Future> Future for AssertNeverBlocks<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let polled = this.watch.poll(|| this.future.poll(context));
+        let mut this = self.project();
+        let polled = this.watch.poll(|| {
+            let Some(future) = this.future.as_mut().as_pin_mut() else {
+                return Poll::Pending;
+            };
+            let output = ready!(future.poll(context));
+            this.future.set(None);
+            Poll::Ready(output)
+        });
         let output = ready!(polled);
         this.watch.tell();
         Poll::Ready(output)
@@ -300,6 +339,18 @@ mod tests {
     #[test]
     fn without_a_proof_a_poll_that_stays_awake_passes() {
         assert_eq!(polled(by_sleeps(async { 7 })), Poll::Ready(7));
+    }
+
+    #[test]
+    fn where_nothing_can_be_seen_nothing_passes() {
+        let notice = instead_of_proof("no kernel", true).expect("sleeps tell");
+        assert!(
+            notice.contains("(no kernel); only polls that sleep"),
+            "{notice}"
+        );
+        let blind = instead_of_proof("no kernel", false).expect_err("nothing tells");
+        assert!(blind.starts_with("can't be judged here"), "{blind}");
+        assert!(sleeps_are_seen(), "these tests run where they are");
     }
 
     #[test]

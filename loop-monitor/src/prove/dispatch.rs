@@ -41,7 +41,7 @@ static PREVIOUS_FLAGS: AtomicU64 = AtomicU64::new(0);
 
 /// The kernel's own `struct sigaction`; the C library's has another order and its own restorer.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct KernelAction {
     handler: usize,
     flags: u64,
@@ -88,6 +88,14 @@ pub(super) fn install_handler() -> Result<(), i64> {
     }
 }
 
+/// Whether SIGSYS still comes here: a library that the program loads may take it, a crash reporter
+/// say, and would get the next call of a watched poll.
+pub(super) fn is_installed() -> bool {
+    let mut action = KernelAction::default();
+    let asked = set_action(libc::SIGSYS, None, &mut action);
+    asked == 0 && action.handler == on_sigsys as *const () as usize
+}
+
 /// Highest signal number (`_NSIG` of the kernel).
 const SIGNALS: libc::c_int = 64;
 
@@ -99,15 +107,39 @@ pub(super) fn unblock_in_handlers() {
     }
 }
 
+/// Another thread may set an action between the question and the answer. What was replaced tells
+/// it, and then comes back, likewise without SIGSYS; for some instructions it wasn't there.
 fn unblock_in_handler(signal: libc::c_int) {
     let mut action = KernelAction::default();
     let asked = set_action(signal, None, &mut action);
     if asked == 0 && action.mask & SIGSYS_BIT != 0 {
-        action.mask &= !SIGSYS_BIT;
-        // It was accepted before, so it is now.
-        set_action(signal, Some(&action), &mut KernelAction::default());
+        replace(action, |mended| {
+            let mut replaced = KernelAction::default();
+            // It was accepted before, so it is now.
+            set_action(signal, Some(mended), &mut replaced);
+            replaced
+        });
     }
 }
+
+/// Sets the action that was found, without SIGSYS, and then whatever newer one that has replaced.
+fn replace(found: KernelAction, mut set: impl FnMut(&KernelAction) -> KernelAction) {
+    let (mut there, mut wanted) = (found, found);
+    for _ in 0..REPLACEMENTS_MAX {
+        let mended = KernelAction {
+            mask: wanted.mask & !SIGSYS_BIT,
+            ..wanted
+        };
+        let replaced = set(&mended);
+        if replaced == there {
+            return;
+        }
+        (there, wanted) = (mended, replaced);
+    }
+}
+
+/// Threads that set the action of one signal at one moment; more of them are no program's.
+const REPLACEMENTS_MAX: usize = 8;
 
 /// The calling thread's signal mask without SIGSYS, which is never blocked where calls are caught.
 pub(super) fn unblock() {
@@ -179,11 +211,12 @@ fn look(thread: &ThreadState, call: &Call, registers: &Registers) {
     }
     let stack = walk::ThreadStack::of(thread, registers);
     let mut returns = [0; slots::RETURNS_MAX];
-    let returns_length = stack.walk(registers, &mut returns);
-    let key = stack.place(scope.id, call, registers, &returns[..returns_length]);
-    let counted = slots::count(scope, key, |captured| {
+    let (key, returns_length) = stack.place(scope.id, call, registers, &mut returns);
+    let call_key = walk::call_key(scope.id, call, registers);
+    let counted = slots::count(scope, (key, call_key), |captured| {
         captured.class = class;
         captured.number = call.number;
+        captured.is_of_many = false;
         captured.arguments = call.arguments;
         (captured.ip, captured.sp, captured.bp) = (registers.ip, registers.sp, registers.bp);
         captured.returns = returns;
@@ -317,5 +350,35 @@ fn forward(signal: libc::c_int, info: &mut libc::siginfo_t, context: &mut libc::
                 unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_that_is_set_meanwhile_comes_back_without_sigsys() {
+        let action = |handler, mask| KernelAction {
+            handler,
+            mask,
+            ..KernelAction::default()
+        };
+        let found = action(8, SIGSYS_BIT | 1);
+        let mut set = Vec::new();
+        replace(found, |mended| {
+            set.push(*mended);
+            found
+        });
+        assert_eq!(set, [action(8, 1)], "nobody was in between");
+        // Somebody else's was there at the first answer; then what was set by it.
+        let theirs = action(16, SIGSYS_BIT | 2);
+        let mut set: Vec<KernelAction> = Vec::new();
+        replace(found, |mended| {
+            let there = set.last().copied().unwrap_or(theirs);
+            set.push(*mended);
+            there
+        });
+        assert_eq!(set, [action(8, 1), action(16, 2)]);
     }
 }

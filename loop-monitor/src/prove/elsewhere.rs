@@ -16,6 +16,7 @@ pub(crate) struct Scope {
     pub(super) calls: AtomicU64,
     pub(super) log_writes: AtomicU64,
     pub(super) lost: AtomicU64,
+    pub(super) crowded: AtomicU64,
     pub(super) slept_polls: AtomicU64,
     pub(super) faulted_polls: AtomicU64,
 }

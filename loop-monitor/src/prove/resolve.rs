@@ -50,7 +50,7 @@ impl Resolver {
             .collect();
         for (captured, count) in slots::of_scope(scope) {
             let mut cause = self.cause(captured);
-            if let Some(reason) = excuse(&cause) {
+            if let Some(reason) = excuse(&cause).filter(|_| !captured.is_of_many) {
                 *exemptions.entry(reason.to_owned()).or_default() += count;
                 continue;
             }
@@ -174,10 +174,7 @@ fn merged(findings: BTreeMap<Cause, u64>) -> Vec<Finding> {
 /// Why a call that can block is allowed to, as its stack says.
 fn excuse(cause: &Cause) -> Option<&'static str> {
     let frames = &cause.frames;
-    if frames
-        .iter()
-        .any(|frame| is_block_in_place(&frame.function))
-    {
+    if frames.iter().any(is_block_in_place) {
         return Some(BLOCK_IN_PLACE);
     }
     if cause.class != CauseClass::Lock {
@@ -202,8 +199,11 @@ fn excuse(cause: &Cause) -> Option<&'static str> {
 /// Where the standard library has its standard streams.
 const STDIO_FILE: &str = "/library/std/src/io/stdio.rs";
 
-fn is_block_in_place(function: &str) -> bool {
-    function.starts_with("tokio::") && function.contains("::block_in_place")
+/// By the function's own path: the types that it is made for, after the `<`, are anybody's.
+fn is_block_in_place(frame: &Frame) -> bool {
+    let path = frame.function.split('<').next().unwrap_or_default();
+    let is_named = path.split("::").any(|part| part == "block_in_place");
+    is_named && (path.starts_with("tokio::") || is_of_tokio(frame))
 }
 
 /// A mutex or a read-write lock, whose holder goes on by itself; and not a condition, or a park,
@@ -232,20 +232,35 @@ fn is_of_lock(frame: &Frame) -> bool {
     }
 }
 
-/// Tokio's own source, as the registry, git or a vendor's folder holds it.
+/// Files of Tokio whose locks are held while the program's own code runs: by the guard that
+/// `watch::Receiver::borrow` gives out and the closure of `send_modify`, and by the halves of
+/// `split` around the stream's own reads and writes.
+const HELD_FOR_THE_PROGRAM: [&str; 2] = ["/src/sync/watch.rs", "/src/io/split.rs"];
+
+/// Tokio's own source, as the registry, git or a vendor's folder holds it, where its locks are held
+/// for some instructions.
 fn is_of_tokio(frame: &Frame) -> bool {
-    let Some(file) = &frame.file else {
+    let Some(file) = frame.file.as_deref().filter(|_| !frame.is_own) else {
         return false;
     };
-    file.split('/').any(|folder| {
-        let version = folder
-            .strip_prefix("tokio-util")
-            .or_else(|| folder.strip_prefix("tokio"));
-        let version = version.map(|version| version.trim_start_matches('-'));
-        version.is_some_and(|version| {
-            version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
-        })
-    }) && file.contains("/src/")
+    if HELD_FOR_THE_PROGRAM.iter().any(|held| file.ends_with(held)) {
+        return false;
+    }
+    let folders: Vec<&str> = file.split('/').collect();
+    folders
+        .windows(2)
+        .any(|pair| pair[1] == "src" && is_folder_of_tokio(pair[0]))
+}
+
+/// `tokio`, `tokio-util`, or one of them with a version.
+fn is_folder_of_tokio(folder: &str) -> bool {
+    let Some(rest) = folder.strip_prefix("tokio") else {
+        return false;
+    };
+    let rest = rest.strip_prefix("-util").unwrap_or(rest);
+    let version = rest.strip_prefix('-');
+    rest.is_empty()
+        || version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// Names of the C library, and the families of jemalloc and mimalloc.
@@ -307,8 +322,26 @@ mod tests {
             ("app::handler", OWN),
         ];
         assert_eq!(excuse(&cause(CauseClass::Io, &stack)), Some(BLOCK_IN_PLACE));
-        let outside = [("read", ""), ("app::block_in_place", OWN)];
-        assert_eq!(excuse(&cause(CauseClass::Io, &outside)), None);
+        let outside = [
+            ("app::block_in_place", OWN),
+            (
+                "tokio::runtime::task::harness::poll<app::block_in_place::{closure#0}>",
+                TOKIO,
+            ),
+            ("tokio::task::block_in_place_soon", TOKIO),
+        ];
+        for other in outside {
+            let stack = [("read", ""), other];
+            assert_eq!(excuse(&cause(CauseClass::Io, &stack)), None, "{other:?}");
+        }
+        let generic = ("tokio::task::blocking::block_in_place<app::F, ()>", TOKIO);
+        // Inlined, it has its short name.
+        let inlined = ("block_in_place<app::F, ()>", TOKIO);
+        for inside in [generic, inlined] {
+            let stack = [("read", ""), inside];
+            let excused = excuse(&cause(CauseClass::Io, &stack));
+            assert_eq!(excused, Some(BLOCK_IN_PLACE), "{inside:?}");
+        }
     }
 
     #[test]
@@ -320,12 +353,25 @@ mod tests {
             Some(RUNTIME_LOCK)
         );
         assert_eq!(excuse(&cause(CauseClass::Io, &runtime)), None);
+        for file in [
+            "/git/tokio/tokio/src/sync/mpsc/list.rs",
+            "/x/tokio-util-0.7.1/src/a.rs",
+        ] {
+            let stack = taken_by(("push", file));
+            let excused = excuse(&cause(CauseClass::Lock, &stack));
+            assert_eq!(excused, Some(RUNTIME_LOCK), "{file}");
+        }
         let log = taken_by(("lock", "/rustc/0/library/std/src/io/stdio.rs"));
         assert_eq!(excuse(&cause(CauseClass::Lock, &log)), Some(LOG_LOCK));
         let others = [
             ("app::cache::get", OWN),
             ("pool::get", "/x/tokio-postgres-0.7.1/src/pool.rs"),
             ("get", "/x/tokiofake-1.0.0/src/lib.rs"),
+            ("get", "/app/src/tokio/cache.rs"),
+            ("get", "/app/tokio/cache/src/lib.rs"),
+            // Held while the program's code runs.
+            ("borrow", "/x/registry/tokio-1.54.1/src/sync/watch.rs"),
+            ("poll_read", "/x/registry/tokio-1.54.1/src/io/split.rs"),
         ];
         for other in others {
             let stack = taken_by(other);

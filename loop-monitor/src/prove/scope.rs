@@ -13,12 +13,16 @@ pub(crate) struct Scope {
     /// By which slots know their owner; from 1.
     pub(super) id: u64,
     pub(super) polls: AtomicU64,
-    /// Polls of threads that the kernel refused to watch.
+    /// Polls of threads that the kernel refused to watch, or for which SIGSYS went elsewhere.
     pub(super) unwatched_polls: AtomicU64,
     pub(super) calls: AtomicU64,
     pub(super) log_writes: AtomicU64,
     /// Calls that can block for whose place there was no slot left.
     pub(super) lost: AtomicU64,
+    /// Places that asked for a slot of their own.
+    pub(super) places: AtomicU64,
+    /// Calls that can block of more places than are told apart: counted with others.
+    pub(super) crowded: AtomicU64,
     /// Polls whose thread slept although they made no call that can block.
     pub(super) slept_polls: AtomicU64,
     /// Polls that waited for a page from disk.
@@ -46,6 +50,8 @@ impl Default for Scope {
             calls: AtomicU64::new(0),
             log_writes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            places: AtomicU64::new(0),
+            crowded: AtomicU64::new(0),
             slept_polls: AtomicU64::new(0),
             faulted_polls: AtomicU64::new(0),
             exempted: Mutex::default(),

@@ -499,6 +499,32 @@ fn a_sigsys_of_others_goes_where_it_went_before() {
 
 #[test]
 #[ignore = "a child of the test below"]
+fn child_whose_library_takes_sigsys() {
+    let (scope, ()) = poll(blocking_call);
+    assert_eq!(found(&scope), 1);
+    handle(libc::SIGSYS, 0, others, false);
+    let armed = Armed::enter(&scope);
+    assert!(!Armed::is_on());
+    blocking_call();
+    drop(armed);
+    assert_eq!(OTHERS.load(SeqCst), 0);
+    assert_eq!(found(&scope), 1);
+    assert_eq!(scope.polls.load(Relaxed), 2);
+    assert_eq!(scope.unwatched_polls.load(Relaxed), 1);
+}
+
+#[test]
+fn whose_sigsys_is_taken_is_watched_no_longer_and_lives() {
+    let child = in_child("prove::tests::child_whose_library_takes_sigsys");
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{child:?}"
+    );
+}
+
+#[test]
+#[ignore = "a child of the test below"]
 fn child_without_stubs() {
     assert_eq!(support(), Ok(()));
     for site in 0..CLONE_SITES_MAX as u64 {
@@ -527,15 +553,18 @@ fn without_a_stub_left_a_thread_is_started_and_nothing_is_proven() {
 #[ignore = "a child of the test below"]
 fn child_with_many_places() {
     assert_eq!(support(), Ok(()));
-    let scope = Scope::default();
-    let key = |place: u64| 0xfeed_0000_0000_0000 | place;
+    let scopes: Vec<Scope> = (0..slots::SLOTS_MAX as u64 / slots::PLACES_OF_SCOPE_MAX)
+        .map(|_| Scope::default())
+        .collect();
+    let keys = |place: u64| (0xfeed_0000_0000_0000 | place, 0xbeef_0000_0000_0000 | place);
     for place in 0..slots::SLOTS_MAX as u64 {
-        assert!(slots::count(&scope, key(place), |_| ()));
+        let scope = &scopes[(place / slots::PLACES_OF_SCOPE_MAX) as usize];
+        assert!(slots::count(scope, keys(place), |_| ()));
     }
-    assert!(!slots::count(&scope, key(1 << 32), |_| ()));
+    assert!(!slots::count(&scopes[0], keys(1 << 32), |_| ()));
     let (other, ()) = poll(blocking_call);
     assert_eq!((found(&other), other.lost.load(Relaxed)), (0, 1));
-    drop(scope);
+    drop(scopes);
     assert_eq!(found(&poll(blocking_call).0), 1);
 }
 

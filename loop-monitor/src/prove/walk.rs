@@ -14,6 +14,13 @@ use crate::blocking_rules::Call;
 const EXECUTABLE_MAX: usize = 256;
 /// Words above the stack pointer among which a caller without a frame is looked for.
 const FRAMELESS_WORDS: usize = 64;
+/// A chain of frame pointers that is shorter ends somewhere in the middle: code without them.
+const CHAIN_MIN: usize = 16;
+/// Words that are looked at where the chain is that short.
+const CHAINLESS_WORDS: usize = 2_048;
+/// Frames that tell a place, more than are kept: what called all that was kept may be what excuses
+/// it.
+const FRAMES_MAX: usize = 512;
 
 static EXECUTABLE: [[AtomicU64; 2]; EXECUTABLE_MAX] =
     [const { [AtomicU64::new(0), AtomicU64::new(0)] }; EXECUTABLE_MAX];
@@ -50,9 +57,11 @@ fn executable_range(line: &str) -> Option<[u64; 2]> {
 }
 
 fn is_code(address: u64) -> bool {
-    EXECUTABLE[..EXECUTABLE_LENGTH.load(Relaxed).min(EXECUTABLE_MAX)]
-        .iter()
-        .any(|range| range[0].load(Relaxed) <= address && address < range[1].load(Relaxed))
+    let known = &EXECUTABLE[..EXECUTABLE_LENGTH.load(Relaxed).min(EXECUTABLE_MAX)];
+    // In the order of their addresses, as the kernel tells them.
+    let next = known.partition_point(|range| range[0].load(Relaxed) <= address);
+    next.checked_sub(1)
+        .is_some_and(|place| address < known[place][1].load(Relaxed))
 }
 
 /// Registers at a call.
@@ -125,44 +134,56 @@ impl ThreadStack {
         Some(unsafe { word.read_volatile() })
     }
 
-    /// Return addresses by the chain of frame pointers, innermost first; returns their number.
-    pub(super) fn walk(&self, registers: &Registers, returns: &mut [u64]) -> usize {
-        let mut frame = registers.bp;
-        for (length, place) in returns.iter_mut().enumerate() {
-            let address = self.word(frame.wrapping_add(8));
-            let next = self.word(frame);
-            let (Some(address), Some(next)) = (address, next) else {
-                return length;
-            };
-            if !is_code(address) {
-                return length;
-            }
-            *place = address;
-            if next <= frame {
-                return length + 1;
-            }
-            frame = next;
-        }
-        returns.len()
+    /// Return addresses by the chain of frame pointers, innermost first.
+    fn chain(&self, registers: &Registers) -> impl Iterator<Item = u64> {
+        let mut frame = Some(registers.bp);
+        std::iter::from_fn(move || {
+            let at = frame.take()?;
+            let address = self.word(at.wrapping_add(8))?;
+            let next = self.word(at)?;
+            frame = Some(next).filter(|next| *next > at);
+            is_code(address).then_some(address)
+        })
+        .fuse()
     }
 
-    /// A number for the place from which a scope makes a call. Functions of a C library keep no
-    /// frame pointer, so what looks like a return address below the first frame counts, too.
+    /// A number for the place from which a scope makes a call, and as many return addresses as
+    /// there is room for; returns both numbers.
+    ///
+    /// A place is excused, or isn't, by the stack of the first call that was made from it. So all
+    /// that leads to a call is in its number, and the depth of the stack, too: what runs under
+    /// `block_in_place` is never counted with what doesn't. Functions of a C library keep no frame
+    /// pointer, so what looks like a return address below the first frame counts, too, and a good
+    /// deal further where the chain breaks off.
     pub(super) fn place(
         &self,
         scope: u64,
         call: &Call,
         registers: &Registers,
-        returns: &[u64],
-    ) -> u64 {
+        returns: &mut [u64],
+    ) -> (u64, usize) {
         let mut hash = Hash::default();
         hash.add(scope);
         hash.add(call.number);
         hash.add(registers.ip);
-        for word in 0..FRAMELESS_WORDS {
+        hash.add(self.high.wrapping_sub(registers.sp));
+        let mut length = 0;
+        for address in self.chain(registers).take(FRAMES_MAX) {
+            hash.add(address);
+            if let Some(place) = returns.get_mut(length) {
+                *place = address;
+            }
+            length += 1;
+        }
+        let (words, end) = if length < CHAIN_MIN {
+            (CHAINLESS_WORDS, self.high)
+        } else {
+            (FRAMELESS_WORDS, registers.bp)
+        };
+        for word in 0..words {
             let address = registers.sp.wrapping_add(8 * word as u64);
             match self.word(address) {
-                Some(word) if address < registers.bp || returns.is_empty() => {
+                Some(word) if address < end => {
                     if is_code(word) {
                         hash.add(word);
                     }
@@ -170,10 +191,7 @@ impl ThreadStack {
                 _ => break,
             }
         }
-        for address in returns.iter().take(16) {
-            hash.add(*address);
-        }
-        hash.0
+        (hash.0, length.min(returns.len()))
     }
 
     /// Copies from the stack pointer on; returns the number of words.
@@ -186,6 +204,15 @@ impl ThreadStack {
         }
         STACK_WORDS
     }
+}
+
+/// A number for all places from which a scope makes this call.
+pub(super) fn call_key(scope: u64, call: &Call, registers: &Registers) -> u64 {
+    let mut hash = Hash::default();
+    for word in [scope, call.number, registers.ip] {
+        hash.add(word);
+    }
+    hash.0
 }
 
 /// FNV-1a over words: no table, no state, good enough to tell some hundred places apart.
@@ -225,6 +252,45 @@ mod tests {
         for other in ["7f00-7f10 rw-p 0", "", "7f00 r-xp", "x-y r-xp 0"] {
             assert_eq!(executable_range(other), None, "{other:?}");
         }
+    }
+
+    /// The number of a place whose frames return to these offsets into a function.
+    fn place_of(returns: &[u64], unused: usize) -> (u64, usize) {
+        let code = learn_executable_memory as *const () as u64;
+        let mut words = vec![0u64; 2 * returns.len() + 2 + unused];
+        let low = words.as_mut_ptr().expose_provenance() as u64;
+        for (frame, offset) in returns.iter().enumerate() {
+            words[2 * frame] = low + 16 * (frame as u64 + 1);
+            words[2 * frame + 1] = code + offset;
+        }
+        let high = low + 8 * words.len() as u64;
+        let registers = Registers {
+            ip: code,
+            sp: low,
+            bp: low,
+            number: 0,
+            arguments: [0; 6],
+        };
+        let mut kept = [0; 4];
+        let stack = ThreadStack { low, high };
+        let place = stack.place(1, &registers.call(), &registers, &mut kept);
+        assert_eq!(kept, [code + 1; 4]);
+        drop(words);
+        place
+    }
+
+    #[test]
+    fn every_frame_and_the_depth_tell_a_place() {
+        learn_executable_memory();
+        let same = [1; 60];
+        let mut other = same;
+        other[59] = 2;
+        let place = place_of(&same, 0);
+        assert_eq!(place, (place.0, 4));
+        assert_eq!(place_of(&same, 0), place);
+        assert_ne!(place_of(&other, 0).0, place.0);
+        assert_ne!(place_of(&same, 2).0, place.0);
+        assert_ne!(place_of(&same[..10], 0).0, place_of(&same[..11], 0).0);
     }
 
     #[test]

@@ -93,39 +93,28 @@ impl Looks {
         watch: &Watch,
         polls: Vec<WatchedPoll>,
     ) -> Vec<NamedPoll> {
-        match self.try_name(state, watch, polls) {
-            Ok(named) => named,
-            Err(error) => {
-                watch.note_trouble(format!("The watcher can't name what holds a loop: {error}"));
-                Vec::new()
-            }
-        }
-    }
-
-    fn try_name(
-        &mut self,
-        state: &MonitorState,
-        watch: &Watch,
-        polls: Vec<WatchedPoll>,
-    ) -> Result<Vec<NamedPoll>, ProcessError> {
         let view = ProcessView::own();
-        let namer = match &mut self.namer {
-            Some(namer) => namer,
-            none => none.insert(Namer::new(&view)?),
+        let namer = match self.namer.take().map_or_else(|| Namer::new(&view), Ok) {
+            Ok(namer) => self.namer.insert(namer),
+            Err(error) => {
+                note_refusal(watch, &error);
+                return Vec::new();
+            }
         };
+        // Each poll by itself: what can't be read of one says nothing of the others.
         let mut firsts = Vec::new();
         for poll in polls {
             let seen = view
                 .task(poll.thread_id)
                 .and_then(|task| Ok((glimpse(namer, &task)?, task)));
-            if let Some((first, task)) = unless_ended(seen)? {
+            if let Some((first, task)) = unless_ended(watch, seen) {
                 firsts.push((poll, task, first));
             }
         }
         pause();
         let mut seconds = Vec::new();
         for (poll, task, first) in firsts {
-            if let Some(second) = unless_ended(glimpse(namer, &task))? {
+            if let Some(second) = unless_ended(watch, glimpse(namer, &task)) {
                 seconds.push((poll, task, first, second));
             }
         }
@@ -135,8 +124,13 @@ impl Looks {
         let mut named = Vec::new();
         for (poll, task, first, second) in seconds {
             let seen_ns = second.moment.at_ns;
-            let cause = unless_ended(cause(namer, watch, &task, first, second))?;
-            if let Some(mut cause) = cause.flatten() {
+            // Names of the polls before this one may have taken long, and looking takes time.
+            let goes_on = || {
+                let current = current_polls(state);
+                current.iter().any(|other| other.is_same(&poll))
+            };
+            let cause = cause(namer, watch, &task, (first, second), goes_on);
+            if let Some(mut cause) = unless_ended(watch, cause).flatten() {
                 cause.endpoint = Some(poll.endpoint.key());
                 named.push(NamedPoll {
                     poll,
@@ -145,17 +139,24 @@ impl Looks {
                 });
             }
         }
-        Ok(named)
+        named
     }
 }
 
 /// A thread may end between two looks, and that is all there is to say about it.
-fn unless_ended<T>(result: Result<T, ProcessError>) -> Result<Option<T>, ProcessError> {
+fn unless_ended<T>(watch: &Watch, result: Result<T, ProcessError>) -> Option<T> {
     match result {
-        Ok(value) => Ok(Some(value)),
-        Err(ProcessError::TaskEnded { .. }) => Ok(None),
-        Err(error) => Err(error),
+        Ok(value) => Some(value),
+        Err(ProcessError::TaskEnded { .. }) => None,
+        Err(error) => {
+            note_refusal(watch, &error);
+            None
+        }
     }
+}
+
+fn note_refusal(watch: &Watch, error: &ProcessError) {
+    watch.note_trouble(format!("The watcher can't name what holds a loop: {error}"));
 }
 
 fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
@@ -179,17 +180,18 @@ fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
     Ok(Glimpse { moment, sighting })
 }
 
-/// What both looks come to; `None` when they can't tell, and the next ones may.
+/// What both looks come to; `None` when they can't tell, and the next ones may. Later looks count
+/// only while the poll `goes_on`, or they would name what another one does.
 fn cause(
     namer: &mut Namer,
     watch: &Watch,
     task: &Task,
-    first: Glimpse,
-    second: Glimpse,
+    (first, second): (Glimpse, Glimpse),
+    goes_on: impl Fn() -> bool,
 ) -> Result<Option<Cause>, ProcessError> {
     match Keeper::of(&first.moment, &second.moment) {
         Keeper::Cpu => match second.sighting {
-            Some(sighting) => computing(namer, watch, task, &sighting).map(Some),
+            Some(sighting) => computing(namer, watch, task, &sighting, goes_on).map(Some),
             None => Ok(Some(without_stack(CauseClass::Cpu))),
         },
         Keeper::Runqueue => Ok(Some(without_stack(CauseClass::Runqueue))),
@@ -202,7 +204,11 @@ fn cause(
                 if waiting.is_some() {
                     break;
                 }
-                waiting = namer.sight(task)?.filter(waits);
+                let seen = namer.sight(task)?;
+                if !goes_on() {
+                    break;
+                }
+                waiting = seen.filter(waits);
             }
             let Some(waiting) = waiting else {
                 return Ok(None);
@@ -219,9 +225,12 @@ fn computing(
     watch: &Watch,
     task: &Task,
     sighting: &Sighting,
+    goes_on: impl Fn() -> bool,
 ) -> Result<Cause, ProcessError> {
     let sampled = namer.sample_running(task, sighting.look, SAMPLE_PATIENCE);
     match sampled {
+        // The sample may be of the next poll.
+        Ok(Some(_)) if !goes_on() => Ok(without_stack(CauseClass::Cpu)),
         // A thread that has just begun to wait: it did compute, and its line is unknown.
         Ok(None) => Ok(without_stack(CauseClass::Cpu)),
         Ok(Some(sample)) => {
@@ -319,6 +328,9 @@ fn pause() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -372,5 +384,46 @@ mod tests {
         assert_eq!(keeper(false, &later(0, 0, one, one)), waits);
         assert_eq!(keeper(false, &later(0, 2, one, one)), Keeper::Runqueue);
         assert_eq!(keeper(false, &later(1, 0, one, one)), Keeper::Cpu);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's threads are no loops")]
+    fn a_call_is_named_only_while_its_poll_goes_on() {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let sleeper = thread::spawn(move || {
+            let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+            tell.send(tid).expect("heard");
+            ended.recv()
+        });
+        let view = ProcessView::own();
+        let task = view.task(told.recv().expect("started")).expect("it lives");
+        let mut namer = Namer::new(&view).expect("readable");
+        while !namer
+            .sight(&task)
+            .expect("readable")
+            .is_some_and(|seen| waits(&seen))
+        {
+            thread::yield_now();
+        }
+        let watch = Watch::new(Duration::from_millis(1));
+        // A thread that moved at both looks and didn't compute: its call is looked for.
+        let mut named = |goes_on: bool| {
+            let glimpse = |moment| Glimpse {
+                moment,
+                sighting: None,
+            };
+            let first = Moment {
+                voluntary_switches: Some(0),
+                ..Moment::default()
+            };
+            let looks = (glimpse(first), glimpse(later(0, 0, 1, 1)));
+            cause(&mut namer, &watch, &task, looks, || goes_on).expect("readable")
+        };
+        let seen = named(true).expect("a wait");
+        assert_eq!(seen.syscall.as_deref(), Some("futex"));
+        assert_eq!(named(false), None);
+        end.send(()).expect("it waits");
+        sleeper.join().expect("no panic").expect("told");
     }
 }
