@@ -7,8 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use unstall_loop_monitor::outside::{Watch, WatchError, WatchOptions};
-use unstall_loop_monitor::process::{ProcessError, ProcessView, listeners::listeners};
+use unstall_loop_monitor::outside::{Watch, WatchError, WatchOptions, listeners};
 use unstall_loop_monitor::watched::{SleepSource, WatchSummary, WatchedCause};
 use unstall_results::record::{self, WATCHED_CAUSES_MAX, Watched};
 
@@ -34,10 +33,8 @@ pub enum BlockWatchError {
          read (run as the same user, or as root)"
     )]
     NoListener(SocketAddr),
-    /// The kernel's tables.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// None of those that listen has a loop that could be watched.
+    /// The kernel's tables can't be read, or none of those that listen has a loop that could be
+    /// watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// No thread for it.
@@ -65,7 +62,7 @@ impl BlockWatch {
     /// When there is none that can be watched.
     pub fn attach(target: &Target) -> Result<Self, BlockWatchError> {
         let address = local_address(target)?;
-        let processes = listeners(&ProcessView::own(), address)?;
+        let processes = listeners(address)?;
         if processes.is_empty() {
             return Err(BlockWatchError::NoListener(address));
         }

@@ -13,7 +13,6 @@ mod report;
 mod run;
 mod scenarios;
 mod selftest;
-#[cfg(target_arch = "x86_64")]
 mod watch;
 
 /// Does what the command line asks for.
@@ -27,9 +26,6 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
         Command::Selftest(arguments) => selftest::execute(&arguments, console),
-        #[cfg(not(target_arch = "x86_64"))]
-        Command::Watch(_) => anyhow::bail!("stacks can be read on x86-64 only; watch from there"),
-        #[cfg(target_arch = "x86_64")]
         Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }

@@ -23,7 +23,6 @@ mod selftest;
 mod served;
 mod session;
 mod version;
-#[cfg(target_arch = "x86_64")]
 mod watch_view;
 
 fn main() -> ExitCode {

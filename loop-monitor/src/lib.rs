@@ -41,6 +41,12 @@ mod meter;
 mod monitor;
 #[cfg(all(feature = "outside", target_os = "linux", target_arch = "x86_64"))]
 pub mod outside;
+#[cfg(all(
+    feature = "outside",
+    not(all(target_os = "linux", target_arch = "x86_64"))
+))]
+#[path = "no_outside.rs"]
+pub mod outside;
 mod poll_slots;
 mod polls;
 mod pool;

@@ -36,6 +36,7 @@ mod runtime;
 mod summary;
 mod switches;
 mod times;
+mod trace_event;
 pub mod tracer;
 #[expect(
     clippy::disallowed_methods,
@@ -61,3 +62,16 @@ mod watched_thread;
 
 pub use error::WatchError;
 pub use watch::{Watch, WatchOptions};
+
+use std::net::SocketAddr;
+
+use crate::process::{ProcessView, listeners};
+
+/// The processes that listen where a connection from here to `address` arrives, as far as they may
+/// be read.
+///
+/// # Errors
+/// When the kernel's tables can't be read.
+pub fn listeners(address: SocketAddr) -> Result<Vec<u32>, WatchError> {
+    Ok(listeners::listeners(&ProcessView::own(), address)?)
+}

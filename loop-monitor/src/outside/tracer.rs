@@ -7,36 +7,23 @@
 //! traced thread once, so that a wait for events returns early (`EINTR`) one time, which event
 //! loops expect.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
+pub use super::trace_event::{
+    EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, WHOLE_LOOP, monotonic_ns,
+};
 use super::tracer_ledger::Ledger;
-pub use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer_python::{PythonStacks, maps_python};
 use super::tracer_routes::RouteMemory;
 use super::tracer_session::Session;
 use super::tracer_threads::waiting_threads;
-use crate::cause::Cause;
 use crate::certificate::Certificate;
 use crate::process::{ProcessError, ProcessView};
-
-/// Which threads of the process are traced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TracedThreads {
-    /// Those that run an event loop; all their calls count.
-    #[default]
-    Loops,
-    /// All of them and those that they start; calls inside a loop's step count. For tests, where
-    /// loops come and go. Python only.
-    All,
-}
 
 /// How to trace.
 #[derive(Debug, Clone, Default)]
@@ -102,75 +89,6 @@ pub enum TraceError {
     Thread(std::io::Error),
 }
 
-/// One thing that a trace tells while it runs; as JSON, one line each.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub enum TraceEvent {
-    /// All threads are traced from now on.
-    Ready {
-        /// `CLOCK_MONOTONIC`.
-        mono_ns: u64,
-        /// The process.
-        pid: u32,
-        /// The threads that are traced.
-        threads: Vec<u32>,
-        /// What this trace can't see.
-        not_covered: Vec<String>,
-    },
-    /// A call that can block was made inside a loop's step.
-    Finding {
-        /// `CLOCK_MONOTONIC`.
-        mono_ns: u64,
-        /// The thread.
-        thread: u32,
-        /// The call and its line.
-        cause: Cause,
-    },
-    /// A call that can block and may.
-    Exempt {
-        /// `CLOCK_MONOTONIC`.
-        mono_ns: u64,
-        /// The thread.
-        thread: u32,
-        /// Why it may.
-        reason: String,
-    },
-    /// Nothing is traced any more.
-    End {
-        /// `CLOCK_MONOTONIC`.
-        mono_ns: u64,
-        /// Why.
-        reason: TraceEnd,
-        /// All that was found.
-        certificate: Box<Certificate>,
-    },
-}
-
-impl fmt::Display for TraceEnd {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Asked => "it was asked to end",
-            Self::Marked => "the process asked it to end",
-            Self::Exited => "the process has ended",
-            Self::OtherProgram => "the process runs another program now",
-        })
-    }
-}
-
-/// Why a trace ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TraceEnd {
-    /// It was asked to.
-    Asked,
-    /// The traced program said so itself ([`MARKER_OFFSET`]).
-    Marked,
-    /// The process has ended.
-    Exited,
-    /// The process runs another program now.
-    OtherProgram,
-}
-
 /// `lseek(-1, MARKER_OFFSET, SEEK_SET)` by a traced thread ends the trace right there: a call that
 /// fails, changes nothing, and comes in exact order among the others of its thread.
 pub const MARKER_OFFSET: u64 = 0x0055_4e53_5441_4c4c;
@@ -193,9 +111,6 @@ impl Shared {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Tells one event; called on the tracing thread, while the target may stand still.
-pub type EventSink = Box<dyn FnMut(&TraceEvent) + Send>;
 
 /// A process that is traced. Dropping it ends the trace.
 #[derive(Debug)]
@@ -315,14 +230,4 @@ fn trace(
     let end = session.run();
     *shared.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     shared.has_ended.notify_all();
-}
-
-/// `CLOCK_MONOTONIC`, which all events carry.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    // Linux has this clock always.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
-        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
-    })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::trace_event::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer::Identity;
 use super::tracer_routes::EndpointCounts;
 use crate::cause::Cause;
@@ -10,12 +11,6 @@ use crate::certificate::{
     SCHEMA_NAME,
 };
 use crate::wire::Schema;
-
-/// Where all calls are counted when no middleware in proof mode tells the requests.
-pub const WHOLE_LOOP: &str = "(the whole loop)";
-/// Where calls are counted that no request's step made: the server's own. The star marks a bucket
-/// that is no route.
-pub const OUTSIDE_REQUESTS: &str = "* (outside of requests)";
 
 /// What was seen on one route.
 #[derive(Debug, Default)]

@@ -12,12 +12,13 @@ use nix::sys::ptrace::{self, Options};
 use nix::unistd::{Pid, getpid};
 use syscalls::Sysno;
 
+use super::trace_event::{
+    EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, WHOLE_LOOP, monotonic_ns,
+};
 use super::tracer::{
-    BEGIN_MARKER_OFFSET, EventSink, Identity, MARKER_OFFSET, Shared, TraceEnd, TraceError,
-    TraceEvent, TraceMemory, TraceOptions, TracedThreads, monotonic_ns,
+    BEGIN_MARKER_OFFSET, Identity, MARKER_OFFSET, Shared, TraceError, TraceMemory, TraceOptions,
 };
 use super::tracer_judge::{Entry, Judge, Seen};
-use super::tracer_ledger::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
 use super::tracer_threads::{self, refusal};

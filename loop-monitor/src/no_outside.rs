@@ -1,0 +1,167 @@
+//! Stands where watching and tracing from outside would, elsewhere than on x86-64 Linux: every way
+//! in refuses and says why. There is no value of [`Watch`] and [`tracer::Tracer`], so nothing
+//! behind those ways ever runs.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::watched::WatchSummary;
+
+#[path = "outside/trace_event.rs"]
+mod trace_event;
+
+/// Why a process can't be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// Nobody can be, here.
+    #[error(
+        "processes can be watched from x86-64 Linux only, where their registers and stacks can be \
+         read: run this program there, beside the service"
+    )]
+    Unsupported,
+}
+
+/// How to watch.
+#[derive(Debug, Clone, Default)]
+pub struct WatchOptions {
+    /// Names of peers, before all that is found out: `127.0.0.1:6379` → `redis`.
+    pub peers: Vec<(SocketAddr, String)>,
+    /// How long to wait for a first event loop.
+    pub loop_within: Duration,
+    /// See sleeps by looking only, even where the kernel would tell each of them.
+    pub by_looks: bool,
+}
+
+/// No watch.
+#[derive(Debug)]
+pub enum Watch {}
+
+impl Watch {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn attach(_pid: u32, _options: &WatchOptions) -> Result<Self, WatchError> {
+        Err(WatchError::Unsupported)
+    }
+
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn attach_unless(
+        _pid: u32,
+        _options: &WatchOptions,
+        _is_over: impl FnMut() -> bool,
+    ) -> Result<Self, WatchError> {
+        Err(WatchError::Unsupported)
+    }
+
+    /// Forgets what was seen so far.
+    pub fn restart(&mut self) {
+        match *self {}
+    }
+
+    /// Watches until `is_over` says so.
+    pub fn run(
+        &mut self,
+        _is_over: impl FnMut() -> bool,
+        _view_every: Duration,
+        _on_view: impl FnMut(&WatchSummary),
+    ) -> WatchSummary {
+        match *self {}
+    }
+
+    /// What was seen so far.
+    pub fn summary(&mut self) -> WatchSummary {
+        match *self {}
+    }
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn listeners(_address: SocketAddr) -> Result<Vec<u32>, WatchError> {
+    Err(WatchError::Unsupported)
+}
+
+/// Proofs from outside, which are refused here.
+pub mod tracer {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use crate::certificate::Certificate;
+
+    pub use super::trace_event::{
+        EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, WHOLE_LOOP, monotonic_ns,
+    };
+
+    /// Why a process can't be traced.
+    #[derive(Debug, thiserror::Error)]
+    pub enum TraceError {
+        /// Nobody can be, here.
+        #[error(
+            "processes can be traced from x86-64 Linux only, where their calls and stacks can be \
+             read: run this program there, beside the service; without that nothing is proven"
+        )]
+        Unsupported,
+    }
+
+    /// How to trace.
+    #[derive(Debug, Clone, Default)]
+    pub struct TraceOptions {
+        /// Which threads.
+        pub threads: TracedThreads,
+        /// Shared by traces of one process.
+        pub memory: TraceMemory,
+        /// Names of peers, by their address.
+        pub names: Vec<(SocketAddr, String)>,
+    }
+
+    /// What a trace has learnt: nothing.
+    #[derive(Debug, Clone, Default)]
+    pub struct TraceMemory;
+
+    /// No trace.
+    #[derive(Debug)]
+    pub enum Tracer {}
+
+    impl Tracer {
+        /// Refuses.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn attach(
+            _pid: u32,
+            _options: TraceOptions,
+            _sink: EventSink,
+        ) -> Result<Self, TraceError> {
+            Err(TraceError::Unsupported)
+        }
+
+        /// What was found so far.
+        #[must_use]
+        pub fn certificate(&self) -> Certificate {
+            match *self {}
+        }
+
+        /// Why the trace has ended, if it has by then.
+        #[must_use]
+        pub fn wait_for_end(&self, _timeout: Duration) -> Option<TraceEnd> {
+            match *self {}
+        }
+
+        /// What was found.
+        #[must_use]
+        pub fn finish(self) -> Certificate {
+            match self {}
+        }
+    }
+
+    /// None of them can be traced here.
+    #[must_use]
+    pub fn python_loops(_pids: &[u32]) -> Vec<u32> {
+        Vec::new()
+    }
+}
