@@ -74,18 +74,25 @@ impl Python {
     /// The stack of a thread; `None` when it has none or it couldn't be read.
     pub(super) fn stack(&mut self, tid: u32) -> Option<PythonStack> {
         let traces = self.traces()?;
-        let trace = traces.into_iter().find(|trace| self.is_of(trace, tid))?;
+        let inner = self.view.inner_tid(tid)?;
+        let trace = traces.into_iter().find(|trace| self.is_of(trace, inner))?;
         Some(PythonStack::of(&trace))
     }
 
     /// Threads that run a loop now: with a runner of asyncio or uvloop on their stack.
     pub(super) fn loops(&mut self, tids: &[u32]) -> Vec<u32> {
         let traces = self.traces().unwrap_or_default();
+        let inner = |tid: &u32| Some((*tid, self.view.inner_tid(*tid)?));
+        let tids: Vec<(u32, u64)> = tids.iter().filter_map(inner).collect();
+        let of = |trace: &StackTrace| {
+            let mut tids = tids.iter();
+            tids.find(|(_, inner)| self.is_of(trace, *inner))
+        };
         let looping = traces
             .iter()
             .filter(|trace| PythonStack::of(trace).runs_a_loop());
         looping
-            .filter_map(|trace| tids.iter().copied().find(|tid| self.is_of(trace, *tid)))
+            .filter_map(|trace| of(trace).map(|(tid, _)| *tid))
             .collect()
     }
 
@@ -94,13 +101,14 @@ impl Python {
         (0..ATTEMPTS).find_map(|_| self.spy.get_stack_traces().ok())
     }
 
-    fn is_of(&self, trace: &StackTrace, tid: u32) -> bool {
+    /// Python and its C library know a thread by its number in the process' own namespace.
+    fn is_of(&self, trace: &StackTrace, inner: u64) -> bool {
         if let Some(known) = trace.os_thread_id {
-            return known == u64::from(tid);
+            return known == inner;
         }
         THREAD_ID_OFFSETS.iter().any(|offset| {
             let word = self.view.read_word(trace.thread_id + offset);
-            word.is_some_and(|word| word & 0xffff_ffff == u64::from(tid))
+            word.is_some_and(|word| word & 0xffff_ffff == inner)
         })
     }
 }
