@@ -31,6 +31,7 @@ mod error;
 mod finder;
 mod judge;
 mod ledger;
+mod pace;
 mod python;
 mod runtime;
 mod summary;

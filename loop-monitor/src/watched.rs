@@ -61,7 +61,8 @@ pub struct WatchedLoop {
     pub idle_ns: u64,
     /// On a core.
     pub running_ns: u64,
-    /// Ready, and waiting for a core.
+    /// Ready, and waiting for a core, or for the kernel to change its memory's map, or for a thread
+    /// of its own runtime to begin: what a busy machine makes longer, and no async call shorter.
     pub runqueue_ns: u64,
     /// Waiting for the interpreter lock.
     pub gil_ns: u64,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use super::ledger::{Charge, Site};
 use super::python::{Python, PythonStack};
@@ -29,6 +30,10 @@ pub(super) struct Judge {
     pub(super) v8: Option<V8>,
     /// Locks on which idle workers of Tokio wait.
     parked_on: HashSet<u64>,
+    /// Where locks of the runtime itself lie: uvloop's pool of threads that resolve names.
+    runtime_locks: Vec<Range<u64>>,
+    /// The main thread's stack.
+    main_stack: Option<Range<u64>>,
     /// Whether a stack ever showed a function of Tokio.
     pub(super) knows_tokio: bool,
     /// System calls by the address after them.
@@ -94,6 +99,8 @@ impl Judge {
             python_refusal,
             v8,
             parked_on: HashSet::new(),
+            runtime_locks: files.uvloop_data,
+            main_stack: files.main_stack,
             knows_tokio: false,
             numbers: HashMap::new(),
             causes: Causes::default(),
@@ -106,8 +113,8 @@ impl Judge {
         &self.causes.all[number]
     }
 
-    /// What a call by itself tells: a wait for events on the loop's own descriptor, or for the
-    /// interpreter lock.
+    /// What a call by itself tells: a wait for events on the loop's own descriptor, for the
+    /// interpreter lock, or for the machine.
     pub(super) fn harmless(&self, own_events: Option<u64>, call: &Syscall) -> Option<Charge> {
         let on = call.arguments[0];
         match Call::of(call.number)?.name {
@@ -116,9 +123,15 @@ impl Judge {
                 if self.parked_on.contains(&on) {
                     return Some(Charge::Idle);
                 }
+                if self.runtime_locks.iter().any(|range| range.contains(&on)) {
+                    return Some(Charge::Machine);
+                }
                 let python = self.python.as_ref()?;
                 python.is_interpreter_lock(on).then_some(Charge::Gil)
             }
+            // Threads of one process change its map in turn, and whoever reads its memory from
+            // outside, as this watch does, takes a turn too. No async call could do without.
+            "mmap" | "munmap" | "mprotect" | "madvise" | "mremap" | "brk" => Some(Charge::Machine),
             _ => None,
         }
     }
@@ -223,6 +236,9 @@ impl Judge {
         if events && is_own(site.argument, own_events, stack.as_ref()) {
             return Ok(Seen::OwnEvents(site, site.argument));
         }
+        if stack.as_ref().is_some_and(PythonStack::starts_a_thread) {
+            return Ok(Seen::Waiting(site, Charge::Machine));
+        }
         let target = match &subject {
             Some((_, subject)) => self.descriptors.name_subject(subject)?,
             None => None,
@@ -252,31 +268,47 @@ impl Judge {
         }
     }
 
-    /// What can be said of a place at which nobody was met in time: its call, and on what.
-    pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+    /// What sleeping at a place is, where its call and its object tell that it keeps nobody.
+    pub(super) fn harmless_at(&mut self, site: Site, own_events: Option<u64>) -> Option<Charge> {
         // Where a lock is tells enough: no descriptor is as large.
         let python = self.python.as_ref();
         if python.is_some_and(|python| python.is_interpreter_lock(site.argument)) {
-            return Charge::Gil;
+            return Some(Charge::Gil);
         }
         if self.parked_on.contains(&site.argument) {
-            return Charge::Idle;
+            return Some(Charge::Idle);
         }
-        let read = self.numbers.get(&site.pc).copied();
-        let number = match read.map_or_else(|| code_before(&self.view, site.pc), Before::Call) {
+        match self.call_at(site.pc) {
+            Before::Call(number) => self.harmless(own_events, &syscall_at(site, number)),
+            Before::UnknownCall | Before::NoCall => None,
+        }
+    }
+
+    /// The system call of a place.
+    fn call_at(&mut self, pc: u64) -> Before {
+        if let Some(known) = self.numbers.get(&pc) {
+            return Before::Call(*known);
+        }
+        let before = code_before(&self.view, pc);
+        if let Before::Call(number) = before {
+            self.numbers.insert(pc, number);
+        }
+        before
+    }
+
+    /// What can be said of a place at which nobody was met in time: its call, and on what.
+    pub(super) fn charge_of(&mut self, site: Site, own_events: Option<u64>) -> Charge {
+        if let Some(charge) = self.harmless_at(site, own_events) {
+            return charge;
+        }
+        let number = match self.call_at(site.pc) {
             Before::Call(number) => number,
             Before::UnknownCall => return Charge::Unknown,
             Before::NoCall => return Charge::Cause(self.nameless(CauseClass::Fault)),
         };
-        self.numbers.insert(site.pc, number);
-        let call = Syscall {
-            number,
-            arguments: [site.argument, 0, 0, 0, 0, 0],
-            sp: 0,
-            pc: site.pc,
-        };
-        if let Some(charge) = self.harmless(own_events, &call) {
-            return charge;
+        let call = syscall_at(site, number);
+        if self.is_start_of_pool(site, number) {
+            return Charge::Machine;
         }
         let Some(known) = Call::of(number) else {
             return Charge::Unknown;
@@ -294,6 +326,16 @@ impl Judge {
             endpoint: None,
             frames: Vec::new(),
         }))
+    }
+
+    /// uvloop starts its pool when a name is first resolved, and waits until its threads have had
+    /// a core; the semaphore for that is on its stack (`init_threads` of libuv's threadpool.c).
+    /// Locks of Python are on the heap.
+    fn is_start_of_pool(&self, site: Site, number: u64) -> bool {
+        let on_stack = |stack: &Range<u64>| stack.contains(&site.argument);
+        self.runtime == Runtime::Uvloop
+            && self.main_stack.as_ref().is_some_and(on_stack)
+            && Call::of(number).is_some_and(|call| call.name.starts_with("futex"))
     }
 
     /// The cause of a sleep of which nothing but this is known.
@@ -366,6 +408,16 @@ pub(super) fn waits_for_events(name: &str) -> bool {
         name,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter"
     )
+}
+
+/// As far as a place tells it.
+fn syscall_at(site: Site, number: u64) -> Syscall {
+    Syscall {
+        number,
+        arguments: [site.argument, 0, 0, 0, 0, 0],
+        sp: 0,
+        pc: site.pc,
+    }
 }
 
 /// Code before a call that is searched for its number.

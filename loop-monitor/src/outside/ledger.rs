@@ -12,6 +12,10 @@ use std::collections::HashMap;
 /// Beyond so many places of one loop, those not seen yet are one.
 const SITES_MAX: usize = 4_096;
 
+/// So many places that aren't known to be harmless are remembered between two rounds; one is
+/// enough to know that something keeps the loop.
+const STRANGERS_MAX: usize = 8;
+
 /// Where in a program a thread sleeps, and on what: enough to know it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Site {
@@ -28,12 +32,25 @@ pub(super) enum Charge {
     Idle,
     /// It waited for the interpreter lock.
     Gil,
+    /// It waited for the machine as it does for a core: for the kernel to change its memory's map,
+    /// or for a thread of its own runtime to begin.
+    Machine,
     /// It was kept by a named cause, by its number.
     Cause(usize),
     /// It was kept at a place that nobody could look at in time.
     Site(Site),
     /// It was off its core, and that is all.
     Unknown,
+}
+
+impl Charge {
+    /// Whether nobody is kept by anything that an async call would have left to others.
+    pub(super) fn is_harmless(self) -> bool {
+        match self {
+            Self::Idle | Self::Gil | Self::Machine => true,
+            Self::Cause(_) | Self::Site(_) | Self::Unknown => false,
+        }
+    }
 }
 
 /// Times, together and at most.
@@ -78,6 +95,8 @@ enum State {
 struct SiteTally {
     seen: Vec<(Charge, Tally)>,
     unseen: Tally,
+    /// Its call alone says that sleeping there keeps nobody.
+    is_harmless: bool,
 }
 
 impl SiteTally {
@@ -107,6 +126,8 @@ pub(super) struct Ledger {
     sites: HashMap<Site, SiteTally>,
     /// Sleeps at places that nobody knows.
     elsewhere: SiteTally,
+    /// Places slept at lately that aren't known to be harmless; some, if there are many.
+    strangers: Vec<Site>,
 }
 
 /// The same, added up.
@@ -154,6 +175,7 @@ impl Ledger {
             pushed_off_ns: 0,
             sites: HashMap::new(),
             elsewhere: SiteTally::default(),
+            strangers: Vec::new(),
         }
     }
 
@@ -220,6 +242,24 @@ impl Ledger {
         }
         let tally = self.sites.entry(site).or_default();
         tally.add(sleep.charge, length_ns);
+        if !tally.is_harmless
+            && self.strangers.len() < STRANGERS_MAX
+            && !self.strangers.contains(&site)
+        {
+            self.strangers.push(site);
+        }
+    }
+
+    /// Places slept at since this was asked last that aren't known to be harmless.
+    pub(super) fn take_strangers(&mut self) -> Vec<Site> {
+        std::mem::take(&mut self.strangers)
+    }
+
+    /// Sleeping at this place keeps nobody.
+    pub(super) fn befriend(&mut self, site: Site) {
+        if let Some(tally) = self.sites.get_mut(&site) {
+            tally.is_harmless = true;
+        }
     }
 
     /// Adds up to a moment. `run_delay_ns` is what the kernel counted as waiting for a core since
@@ -408,6 +448,25 @@ mod tests {
                 longest_ns: 50
             }
         );
+    }
+
+    #[test]
+    fn a_place_is_strange_until_it_is_known_to_be_harmless() {
+        let mut ledger = Ledger::on_core(0);
+        let sleep = |ledger: &mut Ledger, site| {
+            ledger.sleeps(0, Some(site));
+            ledger.runs(1);
+        };
+        for site in [EPOLL, RECEIVE, EPOLL] {
+            sleep(&mut ledger, site);
+        }
+        assert_eq!(ledger.take_strangers(), [EPOLL, RECEIVE]);
+        ledger.befriend(EPOLL);
+        for site in [EPOLL, RECEIVE] {
+            sleep(&mut ledger, site);
+        }
+        assert_eq!(ledger.take_strangers(), [RECEIVE]);
+        assert_eq!(ledger.take_strangers(), []);
     }
 
     #[test]

@@ -75,8 +75,10 @@ impl Python {
     pub(super) fn stack(&mut self, tid: u32) -> Option<PythonStack> {
         let traces = self.traces()?;
         let inner = self.view.inner_tid(tid)?;
-        let trace = traces.into_iter().find(|trace| self.is_of(trace, inner))?;
-        Some(PythonStack::of(&trace))
+        // Up to 3.11 a thread that is being started has its parent's number and no frames yet.
+        let own = traces.iter().filter(|trace| self.is_of(trace, inner));
+        own.max_by_key(|trace| trace.frames.len())
+            .map(PythonStack::of)
     }
 
     /// Threads that run a loop now: with a runner of asyncio or uvloop on their stack.
@@ -127,11 +129,7 @@ impl PythonStack {
     }
 
     fn runs_a_loop(&self) -> bool {
-        self.frames.iter().any(|frame| {
-            is_in(frame, "asyncio/base_events.py")
-                || is_in(frame, "asyncio/runners.py")
-                || is_in(frame, "uvloop/__init__.py")
-        })
+        self.frames.iter().any(is_runner)
     }
 
     /// Whether the loop of asyncio itself waits here: `select`, called by `_run_once`.
@@ -142,6 +140,16 @@ impl PythonStack {
             && outer.is_some_and(|frame| {
                 is_in(frame, "asyncio/base_events.py") && frame.function.ends_with("_run_once")
             })
+    }
+
+    /// Whether it has started a thread and waits until that has begun, for which it needs nothing
+    /// but a core and the interpreter lock.
+    pub(super) fn starts_a_thread(&self) -> bool {
+        // `Condition.wait` for `Event.wait` for `Thread.start`.
+        let calls = ["wait", "wait", "start"];
+        let mut pairs = self.frames.iter().zip(calls);
+        self.frames.len() > calls.len()
+            && pairs.all(|(frame, function)| is_called(frame, "/threading.py", function))
     }
 
     /// Whether asyncio's own loop runs it; uvloop's has no frames of Python.
@@ -163,11 +171,11 @@ impl PythonStack {
 
     /// Frames within the loop's current step; those that run the loop say nothing of it.
     pub(super) fn into_step(mut self) -> Vec<Frame> {
-        let runner = self.frames.iter().position(|frame| {
-            is_in(frame, "asyncio/events.py")
-                || is_in(frame, "asyncio/base_events.py")
-                || is_in(frame, "asyncio/runners.py")
-        });
+        let is_outside = |frame: &Frame| is_called(frame, "asyncio/events.py", "_run");
+        let runner = self
+            .frames
+            .iter()
+            .position(|frame| is_outside(frame) || is_runner(frame));
         if let Some(runner) = runner.filter(|runner| *runner > 0) {
             self.frames.truncate(runner);
         }
@@ -175,9 +183,25 @@ impl PythonStack {
     }
 }
 
+/// What runs a loop until it is stopped. Other functions of the same files are called by threads
+/// that have no loop, like `call_soon_threadsafe`, and by what runs on one.
+fn is_runner(frame: &Frame) -> bool {
+    let called = |file, function| is_called(frame, file, function);
+    called("asyncio/base_events.py", "run_forever")
+        || called("asyncio/base_events.py", "run_until_complete")
+        || called("asyncio/base_events.py", "_run_once")
+        || called("asyncio/runners.py", "run")
+        || called("uvloop/__init__.py", "run")
+}
+
+/// Whether this is the function of that name, with its class from Python 3.11 on.
+fn is_called(frame: &Frame, file: &str, function: &str) -> bool {
+    is_in(frame, file) && frame.function.rsplit('.').next() == Some(function)
+}
+
 /// What calls a route's own function, in FastAPI, Starlette, Litestar and Quart.
 fn is_dispatcher(frame: &Frame) -> bool {
-    let called = |file, function: &str| is_in(frame, file) && frame.function.ends_with(function);
+    let called = |file, function| is_called(frame, file, function);
     called("fastapi/routing.py", "run_endpoint_function")
         || called("starlette/routing.py", "app")
         || called("litestar/routes/http.py", "_get_response_data")
@@ -196,7 +220,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Not an installed package's, nor the standard library's. (What `-c` runs has no file.)
+/// Not an installed package's, nor the standard library's, nor made at run time.
 fn is_own(file: &str) -> bool {
     !file.is_empty() && is_own_file(file)
 }
@@ -223,9 +247,50 @@ mod tests {
             ("/venv/lib/python3.12/site-packages/redis/client.py", false),
             ("/usr/lib/python3/dist-packages/six.py", false),
             ("<frozen importlib._bootstrap>", false),
+            ("<sqlalchemy generated (12, 34)>", false),
+            ("<string>", true),
         ] {
             assert_eq!(is_own(file), own, "{file}");
         }
+    }
+
+    #[test]
+    fn whoever_only_talks_to_a_loop_runs_none() {
+        let base = "/l/lib/python3.11/asyncio/base_events.py";
+        let helper = PythonStack {
+            frames: vec![
+                frame("BaseEventLoop.call_soon_threadsafe", base),
+                frame("read_orders", "/srv/app/orders.py"),
+                frame("Thread.run", "/l/lib/python3.11/threading.py"),
+            ],
+        };
+        assert!(!helper.runs_a_loop());
+        for (runner, file) in [
+            ("run_until_complete", base),
+            ("BaseEventLoop._run_once", base),
+            ("Runner.run", "/l/lib/python3.11/asyncio/runners.py"),
+            ("run", "/v/site-packages/uvloop/__init__.py"),
+        ] {
+            let frames = vec![frame("main", "/srv/app/main.py"), frame(runner, file)];
+            assert!(PythonStack { frames }.runs_a_loop(), "{runner}");
+        }
+    }
+
+    #[test]
+    fn a_step_keeps_who_called_the_loop_from_within_it() {
+        let base = "/l/lib/python3.11/asyncio/base_events.py";
+        let stack = PythonStack {
+            frames: vec![
+                frame("Thread.start", "/l/lib/python3.11/threading.py"),
+                frame("BaseEventLoop.run_in_executor", base),
+                frame("resolve", "/srv/app/names.py"),
+                frame("Handle._run", "/l/lib/python3.11/asyncio/events.py"),
+                frame("BaseEventLoop._run_once", base),
+            ],
+        };
+        let step = stack.into_step();
+        assert_eq!(step.len(), 3);
+        assert!(step[2].is_own);
     }
 
     #[test]
@@ -244,6 +309,23 @@ mod tests {
             frames: vec![select, nested, once],
         };
         assert!(!blocked.is_asyncio_waiting() && blocked.is_asyncio());
+    }
+
+    #[test]
+    fn a_thread_that_is_started_is_no_lock_of_the_program() {
+        let threading = "/l/lib/python3.11/threading.py";
+        let starts = |functions: &[&str]| {
+            let mut frames: Vec<Frame> = functions
+                .iter()
+                .map(|function| frame(function, threading))
+                .collect();
+            frames.push(frame("main", "/srv/app/main.py"));
+            PythonStack { frames }.starts_a_thread()
+        };
+        assert!(starts(&["Condition.wait", "Event.wait", "Thread.start"]));
+        assert!(starts(&["wait", "wait", "start"]));
+        assert!(!starts(&["Condition.wait", "Event.wait"]));
+        assert!(!starts(&["Thread.join", "wait", "start"]));
     }
 
     #[test]

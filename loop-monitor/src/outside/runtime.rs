@@ -2,6 +2,7 @@
 //! called.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::process::{ProcessError, ProcessView};
 
@@ -28,9 +29,16 @@ impl Runtime {
     }
 }
 
-/// The files mapped into a process, each with the address of its first byte.
+/// The files mapped into a process.
 #[derive(Debug, Default)]
-pub(super) struct MappedFiles(BTreeMap<String, u64>);
+pub(super) struct MappedFiles {
+    /// Each with the address of its first byte.
+    starts: BTreeMap<String, u64>,
+    /// Where uvloop, with libuv in it, keeps its variables.
+    pub(super) uvloop_data: Vec<Range<u64>>,
+    /// Where the main thread's stack is now.
+    pub(super) main_stack: Option<Range<u64>>,
+}
 
 impl MappedFiles {
     pub(super) fn of(view: &ProcessView) -> Result<Self, ProcessError> {
@@ -40,23 +48,33 @@ impl MappedFiles {
     /// `start-end permissions offset device inode path` (proc(5)); by address, so the first line of
     /// a file is where it begins.
     fn parse(maps: &str) -> Self {
-        let mut files = BTreeMap::new();
+        let mut files = Self::default();
         for line in maps.lines() {
             let mut words = line.split_ascii_whitespace();
-            let range = words.next().unwrap_or_default();
-            let path = words.nth(4).unwrap_or_default();
-            let start = range.split('-').next();
-            let start = start.and_then(|start| u64::from_str_radix(start, 16).ok());
-            if let (Some(start), true) = (start, path.starts_with('/')) {
-                files.entry(path.to_owned()).or_insert(start);
+            let (range, permissions) = (words.next(), words.next());
+            let path = words.nth(3).unwrap_or_default();
+            let Some(range) = range.and_then(address_range) else {
+                continue;
+            };
+            if path.starts_with('/') {
+                files.starts.entry(path.to_owned()).or_insert(range.start);
+            }
+            let is_writable = permissions.is_some_and(|it| it.starts_with("rw"));
+            let last = files.uvloop_data.last_mut();
+            match (path, last) {
+                ("[stack]", _) => files.main_stack = Some(range),
+                // What begins as zeros has no file, and follows what has one.
+                ("", Some(last)) if is_writable && last.end == range.start => last.end = range.end,
+                (path, _) if is_writable && is_uvloop(path) => files.uvloop_data.push(range),
+                _ => {}
             }
         }
-        Self(files)
+        files
     }
 
     /// Files whose name begins so.
     pub(super) fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
-        let files = self.0.iter();
+        let files = self.starts.iter();
         files
             .filter(move |(path, _)| file_name(path).starts_with(prefix))
             .map(|(path, start)| (path.as_str(), *start))
@@ -64,7 +82,7 @@ impl MappedFiles {
 
     /// Whether the interpreter's loop of libuv is loaded.
     pub(super) fn has_uvloop(&self) -> bool {
-        self.0.keys().any(|path| path.contains("/uvloop/loop."))
+        self.starts.keys().any(|path| is_uvloop(path))
     }
 
     /// Python's interpreter: a program or a library.
@@ -82,6 +100,16 @@ impl MappedFiles {
     }
 }
 
+fn is_uvloop(path: &str) -> bool {
+    path.contains("/uvloop/loop.")
+}
+
+fn address_range(range: &str) -> Option<Range<u64>> {
+    let (start, end) = range.split_once('-')?;
+    let address = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(address(start)?..address(end)?)
+}
+
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -96,11 +124,15 @@ mod tests {
                     55551000-55552000 r-xp 00001000 08:01 12 /usr/bin/python3.11\n\
                     7f000000-7f001000 rw-p 00000000 00:00 0 \n\
                     7f100000-7f101000 r-xp 00000000 08:01 13 /x/uvloop/loop.cpython-311.so\n\
+                    7f101000-7f102000 rw-p 00001000 08:01 13 /x/uvloop/loop.cpython-311.so\n\
+                    7f102000-7f103000 rw-p 00000000 00:00 0 \n\
                     7ffe0000-7ffe1000 rw-p 00000000 00:00 0 [stack]\n";
         let files = MappedFiles::parse(maps);
         assert_eq!(files.python(), Some(("/usr/bin/python3.11", 0x5555_0000)));
         assert!(files.has_uvloop());
         assert_eq!(files.node(), None);
+        assert_eq!(files.uvloop_data, [0x7f10_1000..0x7f10_3000]);
+        assert_eq!(files.main_stack, Some(0x7ffe_0000..0x7ffe_1000));
     }
 
     #[test]

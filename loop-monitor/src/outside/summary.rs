@@ -46,6 +46,7 @@ impl Parts<'_> {
                 match resolve(self.judge, charge, thread.own_events) {
                     Charge::Idle => watched.idle_ns += tally.total_ns,
                     Charge::Gil => watched.gil_ns += tally.total_ns,
+                    Charge::Machine => watched.runqueue_ns += tally.total_ns,
                     Charge::Cause(number) => {
                         watched.blocked_ns += tally.total_ns;
                         join(causes.entry(number).or_default(), tally);

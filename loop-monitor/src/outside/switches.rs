@@ -21,6 +21,8 @@ const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+/// `struct perf_event_header`.
+const HEADER_BYTES: usize = 8;
 /// Bits of `PERF_REG_X86_DI` and `PERF_REG_X86_IP` (`asm/perf_regs.h`), written in this order.
 const REGISTERS: u64 = 1 << 5 | 1 << 8;
 
@@ -52,6 +54,9 @@ pub(super) enum Switch {
 pub(super) struct Switches {
     sampler: Sampler,
     tells_registers: bool,
+    ring_bytes: usize,
+    /// How full the ring was when it was read last: from 0 to 1.
+    fill: f64,
     /// Those of the sleep whose record comes next.
     site: Option<Site>,
 }
@@ -91,9 +96,9 @@ impl Switches {
             .clockid(Clock::MONOTONIC)
             // Nobody is woken: whoever drains comes by itself.
             .wakeup_watermark(RING_BYTES[0]);
-        let mut sampler = Err(io::ErrorKind::OutOfMemory.into());
+        let (mut sampler, mut ring_bytes) = (Err(io::ErrorKind::OutOfMemory.into()), 0);
         for bytes in RING_BYTES {
-            sampler = builder.build()?.sampled(bytes);
+            (sampler, ring_bytes) = (builder.build()?.sampled(bytes), bytes);
             if sampler.is_ok() {
                 break;
             }
@@ -103,6 +108,8 @@ impl Switches {
         Ok(Self {
             sampler,
             tells_registers,
+            ring_bytes,
+            fill: 0.0,
             site: None,
         })
     }
@@ -112,9 +119,16 @@ impl Switches {
         self.tells_registers
     }
 
+    /// How full the ring was when it was read last: from 0 to 1.
+    pub(super) fn fill(&self) -> f64 {
+        self.fill
+    }
+
     /// Hands over every switch since the last time, oldest first.
     pub(super) fn drain(&mut self, mut each: impl FnMut(Switch)) {
+        let mut bytes = 0;
         while let Some(record) = self.sampler.next_record() {
+            bytes += HEADER_BYTES + record.len();
             let (kind, flags) = (record.ty(), record.misc());
             let body = record.to_contiguous();
             match kind {
@@ -130,6 +144,7 @@ impl Switches {
                 _ => {}
             }
         }
+        self.fill = bytes as f64 / self.ring_bytes as f64;
     }
 }
 

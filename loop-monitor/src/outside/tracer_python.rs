@@ -13,6 +13,7 @@ use py_spy::python_process_info::PythonProcessInfo;
 use py_spy::{Config, PythonSpy};
 
 use crate::cause::{CauseClass, Frame};
+use crate::process::symbols::is_made_at_run_time;
 
 /// Other threads run on while stacks are read, and may tear what is read of theirs.
 const READS_MAX: usize = 8;
@@ -282,7 +283,7 @@ fn is_own(file: &str) -> bool {
         "proof_tracer",
     ];
     let is_ours = |name: &&str| file.ends_with(&format!("/unstall/{name}.py"));
-    !(file.starts_with("<frozen")
+    !(is_made_at_run_time(file)
         || ours.iter().any(is_ours)
         || installed.iter().any(|place| file.contains(place))
         // The entry script that pip makes of a console command.

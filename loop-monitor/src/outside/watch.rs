@@ -9,22 +9,17 @@ use super::error::WatchError;
 use super::finder::Finder;
 use super::judge::{Judge, Seen};
 use super::ledger::{Charge, Site};
+use super::pace::Pace;
 use super::summary::Parts;
 use super::watched_thread::{WatchedThread, site};
 use crate::process::{Activity, ProcessError, ProcessView};
 use crate::readings::{monotonic_ns, nanoseconds};
 use crate::watched::WatchSummary;
 
-/// Between two rounds while a loop was kept lately: a sleep of 1 ms has a fair chance to be met.
-const ROUND_WHEN_KEPT: Duration = Duration::from_micros(1_000);
-/// Between two rounds while nothing keeps any loop, where the kernel tells each sleep anyway.
-const ROUND_WHEN_CLEAN: Duration = Duration::from_micros(4_000);
-/// A loop that was kept is looked at often for so long.
-const KEPT_FOR: Duration = Duration::from_secs(1);
 /// A sleep that is younger may be over before the look is.
 const SLEEP_AGE_MIN: Duration = Duration::from_micros(50);
 /// New loops are searched for this often; before the first one was found, more often.
-const SEARCH_EVERY: Duration = Duration::from_millis(500);
+const SEARCH_EVERY: Duration = Duration::from_secs(1);
 const SEARCH_EVERY_AT_FIRST: Duration = Duration::from_millis(10);
 /// After the first loop was found, others may just have been busy.
 const SEARCH_ON_FOR: Duration = Duration::from_millis(200);
@@ -60,7 +55,7 @@ pub struct Watch {
     began_ns: u64,
     began: Instant,
     next_search: Instant,
-    kept_until: Option<Instant>,
+    pace: Pace,
     budget: Budget,
     by_looks: bool,
     ended: Option<String>,
@@ -109,7 +104,7 @@ impl Watch {
             began_ns: monotonic_ns(),
             began: now,
             next_search: now,
-            kept_until: None,
+            pace: Pace::new(),
             budget: Budget::new(),
             by_looks: options.by_looks,
             ended: None,
@@ -201,7 +196,7 @@ impl Watch {
                 on_view(&self.summary());
                 next_view = now + view_every;
             }
-            pause(self.pace(now));
+            pause(self.pause_before_next(now));
         }
         self.summary()
     }
@@ -224,14 +219,11 @@ impl Watch {
         .summary()
     }
 
-    fn pace(&self, now: Instant) -> Duration {
-        let told = self.threads.iter().all(WatchedThread::is_told_places);
-        let kept = self.kept_until.is_some_and(|until| now < until);
-        if told && !kept {
-            ROUND_WHEN_CLEAN
-        } else {
-            ROUND_WHEN_KEPT
-        }
+    fn pause_before_next(&mut self, now: Instant) -> Duration {
+        let threads = || self.threads.iter().filter(|thread| !thread.has_ended());
+        let is_told = threads().all(WatchedThread::is_told_places);
+        let fill = threads().map(WatchedThread::ring_fill).fold(0.0, f64::max);
+        self.pace.next(now, is_told, fill)
     }
 
     /// Looks for loops that weren't there before, and for the process' end.
@@ -282,10 +274,23 @@ impl Watch {
         }
     }
 
+    /// Places at which the loop slept since the last round, and nobody knows that they are
+    /// harmless: unless their call tells that they are, something keeps it.
+    fn meet_strangers(&mut self, index: usize) {
+        let thread = &mut self.threads[index];
+        for site in thread.ledger.take_strangers() {
+            match self.judge.harmless_at(site, thread.own_events) {
+                Some(_) => thread.ledger.befriend(site),
+                None => self.pace.keep(Instant::now()),
+            }
+        }
+    }
+
     /// Looks at a loop that sleeps, if what it waits for isn't known yet.
     fn visit(&mut self, index: usize) -> Result<(), ProcessError> {
+        self.threads[index].catch_up()?;
+        self.meet_strangers(index);
         let thread = &mut self.threads[index];
-        thread.catch_up()?;
         let Some(sleep) = thread.ledger.sleep().copied() else {
             return Ok(());
         };
@@ -295,7 +300,7 @@ impl Watch {
         }
         if let Some((site, charge)) = sleep.site.and_then(|site| {
             let known = thread.ledger.known(site);
-            let harmless = known.filter(|known| matches!(known, Charge::Idle | Charge::Gil));
+            let harmless = known.filter(|known| known.is_harmless());
             harmless.map(|charge| (site, charge))
         }) {
             thread.ledger.see(site, Some(charge));
@@ -322,7 +327,7 @@ impl Watch {
         // Without knowing where a loop waits for events nothing is idle: that is worth any price.
         let is_needed = thread.own_events.is_none();
         if !is_needed && !self.budget.allows(now.duration_since(self.began)) {
-            self.kept_until = Some(now + KEPT_FOR);
+            self.pace.keep(now);
             return self.note_sleep(index, since_ns, place, None);
         }
         let seen = self.judge.name(&thread.task, thread.own_events);
@@ -334,8 +339,8 @@ impl Watch {
                 self.note_sleep(index, since_ns, place, Some(Charge::Idle))
             }
             Seen::Waiting(place, charge) => {
-                if charge != Charge::Idle {
-                    self.kept_until = Some(now + KEPT_FOR);
+                if !charge.is_harmless() {
+                    self.pace.keep(now);
                 }
                 self.note_sleep(index, since_ns, place, Some(charge))
             }

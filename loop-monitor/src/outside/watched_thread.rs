@@ -97,6 +97,14 @@ impl WatchedThread {
         matches!(&self.follow, Follow::Switches(switches) if switches.tell_registers())
     }
 
+    /// How full the kernel's ring was when it was read last; 0 where there is none.
+    pub(super) fn ring_fill(&self) -> f64 {
+        match &self.follow {
+            Follow::Switches(switches) => switches.fill(),
+            Follow::Looks(_) => 0.0,
+        }
+    }
+
     /// Brings the books up to date.
     pub(super) fn catch_up(&mut self) -> Result<(), ProcessError> {
         match &mut self.follow {

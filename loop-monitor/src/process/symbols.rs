@@ -37,14 +37,23 @@ const FOREIGN: [&str; 18] = [
     "/glibc",
 ];
 /// Starts of paths with the same meaning: the C library is built from its own folder, Node names
-/// its own modules, Python its frozen ones.
-const FOREIGN_STARTS: [&str; 5] = ["node:", "internal/", "./", "../", "<frozen"];
+/// its own modules.
+const FOREIGN_STARTS: [&str; 4] = ["node:", "internal/", "./", "../"];
 
 /// Whether a source file is the program's own, by its path.
 #[must_use]
 pub fn is_own_file(path: &str) -> bool {
     !FOREIGN.iter().any(|part| path.contains(part))
         && !FOREIGN_STARTS.iter().any(|start| path.starts_with(start))
+        && !is_made_at_run_time(path)
+}
+
+/// Whether this is no file but Python's name for what a library compiled while it ran
+/// (`<sqlalchemy generated …>`) or what is frozen into the interpreter. What `-c` or a pipe brought
+/// is the program's own, though it has no file either.
+#[must_use]
+pub fn is_made_at_run_time(path: &str) -> bool {
+    path.starts_with('<') && !matches!(path, "<string>" | "<stdin>")
 }
 
 /// Resolves addresses of one process.
@@ -192,7 +201,12 @@ mod tests {
 
     #[test]
     fn own_files_are_told_from_libraries() {
-        for own in ["/app/src/store.rs", "/srv/app.py", "src/main.rs"] {
+        for own in [
+            "/app/src/store.rs",
+            "/srv/app.py",
+            "src/main.rs",
+            "<string>",
+        ] {
             assert!(is_own_file(own), "{own}");
         }
         for foreign in [
@@ -205,6 +219,8 @@ mod tests {
             "node:internal/fs/sync",
             "../sysdeps/unix/sysv/linux/futex.c",
             "./nptl/cancellation.c",
+            "<frozen importlib._bootstrap>",
+            "<sqlalchemy generated (12, 34)>",
         ] {
             assert!(!is_own_file(foreign), "{foreign}");
         }

@@ -67,10 +67,22 @@ pub(super) struct NamedPoll {
 /// A thread at one moment.
 #[derive(Debug)]
 struct Glimpse {
-    at_ns: u64,
-    cpu_ns: u64,
+    moment: Moment,
     /// `None` when it never stood still, nor ran all along.
     sighting: Option<Sighting>,
+}
+
+/// What the kernel counts of a thread, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moment {
+    at_ns: u64,
+    cpu_ns: u64,
+    run_delay_ns: u64,
+    timeslices: u64,
+    /// Times that it gave up its core; `None` where the kernel doesn't count.
+    voluntary_switches: Option<u64>,
+    /// It was seen asleep.
+    is_asleep: bool,
 }
 
 impl Looks {
@@ -122,9 +134,9 @@ impl Looks {
         seconds.retain(|(poll, ..)| still.iter().any(|other| other.is_same(poll)));
         let mut named = Vec::new();
         for (poll, task, first, second) in seconds {
-            let seen_ns = second.at_ns;
+            let seen_ns = second.moment.at_ns;
             let cause = unless_ended(cause(namer, watch, &task, first, second))?;
-            if let Some(mut cause) = cause {
+            if let Some(mut cause) = cause.flatten() {
                 cause.endpoint = Some(poll.endpoint.key());
                 named.push(NamedPoll {
                     poll,
@@ -147,28 +159,41 @@ fn unless_ended<T>(result: Result<T, ProcessError>) -> Result<Option<T>, Process
 }
 
 fn glimpse(namer: &Namer, task: &Task) -> Result<Glimpse, ProcessError> {
-    Ok(Glimpse {
-        at_ns: monotonic_ns(),
-        cpu_ns: cpu_ns(task.tid()),
-        sighting: namer.sight(task)?,
-    })
+    let (at_ns, cpu_ns) = (monotonic_ns(), cpu_ns(task.tid()));
+    let times = task.times()?;
+    let voluntary_switches = match task.voluntary_switches() {
+        Ok(count) => Some(count),
+        // Not every kernel has that line.
+        Err(ProcessError::Unexpected { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let sighting = namer.sight(task)?;
+    let moment = Moment {
+        at_ns,
+        cpu_ns,
+        run_delay_ns: times.run_delay_ns,
+        timeslices: times.timeslices,
+        voluntary_switches,
+        is_asleep: sighting.as_ref().is_some_and(waits),
+    };
+    Ok(Glimpse { moment, sighting })
 }
 
-/// What both looks come to.
+/// What both looks come to; `None` when they can't tell, and the next ones may.
 fn cause(
     namer: &mut Namer,
     watch: &Watch,
     task: &Task,
     first: Glimpse,
     second: Glimpse,
-) -> Result<Cause, ProcessError> {
-    match Keeper::of(&first, &second) {
+) -> Result<Option<Cause>, ProcessError> {
+    match Keeper::of(&first.moment, &second.moment) {
         Keeper::Cpu => match second.sighting {
-            Some(sighting) => computing(namer, watch, task, &sighting),
-            None => Ok(without_stack(CauseClass::Cpu)),
+            Some(sighting) => computing(namer, watch, task, &sighting).map(Some),
+            None => Ok(Some(without_stack(CauseClass::Cpu))),
         },
-        Keeper::Runqueue => Ok(without_stack(CauseClass::Runqueue)),
-        Keeper::Wait => {
+        Keeper::Runqueue => Ok(Some(without_stack(CauseClass::Runqueue))),
+        Keeper::Wait { is_one } => {
             let mut waiting = [second.sighting, first.sighting]
                 .into_iter()
                 .flatten()
@@ -179,10 +204,12 @@ fn cause(
                 }
                 waiting = namer.sight(task)?.filter(waits);
             }
-            match waiting {
-                Some(sighting) => namer.resolve(&sighting),
-                None => Ok(without_stack(CauseClass::Unknown)),
-            }
+            let Some(waiting) = waiting else {
+                return Ok(None);
+            };
+            let cause = namer.resolve(&waiting)?;
+            // A call that isn't known to wait, met once, is no reason for an alarm.
+            Ok(Some(cause).filter(|cause| is_one || cause.class != CauseClass::Unknown))
         }
     }
 }
@@ -232,40 +259,38 @@ fn without_stack(class: CauseClass) -> Cause {
 enum Keeper {
     Cpu,
     Runqueue,
-    Wait,
+    /// As far as anybody can tell: where a thread is ready at the second look, it may have been
+    /// so for long.
+    Wait {
+        /// One wait, from the first look to the second.
+        is_one: bool,
+    },
 }
 
 impl Keeper {
-    fn of(first: &Glimpse, second: &Glimpse) -> Self {
-        let wall_ns = second.at_ns.saturating_sub(first.at_ns);
-        let cpu_ns = second.cpu_ns.saturating_sub(first.cpu_ns).min(wall_ns);
-        let (Some(before), Some(after)) = (&first.sighting, &second.sighting) else {
-            // It moved at every attempt: it waits, often and shortly.
-            return if 2 * cpu_ns > wall_ns {
-                Self::Cpu
-            } else {
-                Self::Wait
-            };
-        };
-        let (before, after) = (before.look, after.look);
+    fn of(first: &Moment, second: &Moment) -> Self {
+        let passed = |of: fn(&Moment) -> u64| of(second).saturating_sub(of(first));
+        let wall_ns = passed(|moment| moment.at_ns);
+        let cpu_ns = passed(|moment| moment.cpu_ns).min(wall_ns);
         let rest_ns = wall_ns - cpu_ns;
-        let stayed_ready = before.activity == Activity::Running
-            && after.activity == Activity::Running
-            && before.times.timeslices == after.times.timeslices;
-        // The kernel counts a wait for a core when it ends: one that goes on shows as being ready
-        // all along and not computing.
-        let runqueue_ns = if stayed_ready {
-            rest_ns
+        let stood_still = first.timeslices == second.timeslices;
+        let gave_up_its_core = match (first.voluntary_switches, second.voluntary_switches) {
+            (Some(before), Some(after)) => before != after,
+            _ => !stood_still,
+        };
+        let slept = first.is_asleep || second.is_asleep || gave_up_its_core;
+        // The kernel counts a wait for a core when it ends. Whoever never slept had nothing but
+        // such waits, counted or not.
+        let runqueue_ns = if slept {
+            passed(|moment| moment.run_delay_ns).min(rest_ns)
         } else {
-            let delay_ns = after
-                .times
-                .run_delay_ns
-                .saturating_sub(before.times.run_delay_ns);
-            delay_ns.min(rest_ns)
+            rest_ns
         };
         let wait_ns = rest_ns - runqueue_ns;
         if wait_ns > cpu_ns.max(runqueue_ns) {
-            Self::Wait
+            Self::Wait {
+                is_one: stood_still && first.is_asleep && second.is_asleep,
+            }
         } else if runqueue_ns > cpu_ns {
             Self::Runqueue
         } else {
@@ -290,4 +315,62 @@ fn cpu_ns(tid: u32) -> u64 {
 #[expect(clippy::disallowed_methods, reason = "the watcher's thread is no loop")]
 fn pause() {
     std::thread::sleep(BETWEEN);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Two milliseconds later, after so much CPU time and wait for a core.
+    fn later(cpu_ms: u64, run_delay_ms: u64, timeslices: u64, switches: u64) -> Moment {
+        Moment {
+            at_ns: 2 * MS,
+            cpu_ns: cpu_ms * MS,
+            run_delay_ns: run_delay_ms * MS,
+            timeslices,
+            voluntary_switches: Some(switches),
+            is_asleep: false,
+        }
+    }
+
+    fn keeper(is_asleep: bool, second: &Moment) -> Keeper {
+        let first = Moment {
+            is_asleep,
+            voluntary_switches: Some(0),
+            ..Moment::default()
+        };
+        Keeper::of(&first, second)
+    }
+
+    #[test]
+    fn whoever_never_gave_up_its_core_waits_for_nothing_but_one() {
+        // It was pushed off its core between the looks, and that wait isn't counted yet.
+        assert_eq!(keeper(false, &later(0, 0, 1, 0)), Keeper::Runqueue);
+        assert_eq!(keeper(false, &later(0, 1, 3, 0)), Keeper::Runqueue);
+        assert_eq!(keeper(false, &later(2, 0, 0, 0)), Keeper::Cpu);
+    }
+
+    #[test]
+    fn a_sleep_from_look_to_look_is_one_wait() {
+        let asleep = Moment {
+            is_asleep: true,
+            ..later(0, 0, 0, 0)
+        };
+        assert_eq!(keeper(true, &asleep), Keeper::Wait { is_one: true });
+        let again = Moment {
+            is_asleep: true,
+            ..later(0, 0, 2, 2)
+        };
+        assert_eq!(keeper(true, &again), Keeper::Wait { is_one: false });
+    }
+
+    #[test]
+    fn short_waits_are_told_from_computing_and_from_a_busy_machine() {
+        let (waits, one) = (Keeper::Wait { is_one: false }, 1);
+        assert_eq!(keeper(false, &later(0, 0, one, one)), waits);
+        assert_eq!(keeper(false, &later(0, 2, one, one)), Keeper::Runqueue);
+        assert_eq!(keeper(false, &later(1, 0, one, one)), Keeper::Cpu);
+    }
 }
