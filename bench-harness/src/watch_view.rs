@@ -49,7 +49,7 @@ pub(crate) fn line(summary: &WatchSummary) -> String {
         "{}: {} loop(s) of {}, blocked for {}{top}",
         seconds(summary.duration_ns),
         summary.loops.len(),
-        summary.runtime,
+        visible(&summary.runtime),
         milliseconds(blocked_ns),
     )
 }

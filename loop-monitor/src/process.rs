@@ -399,7 +399,6 @@ mod tests {
             }
         };
         assert!(matches!(error, ProcessError::NoProgram { .. }), "{error}");
-        #[expect(clippy::disallowed_methods, reason = "it has ended")]
         child.wait().expect("it is a child");
     }
 

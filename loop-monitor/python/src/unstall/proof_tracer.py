@@ -34,6 +34,7 @@ class ProofTracer:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._command: subprocess.Popen[str] | None = None
+        self._program = "unstall"
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the command
 
     def is_usable(self) -> bool:
@@ -71,13 +72,14 @@ class ProofTracer:
         self._complaints.close()
 
     def _start(self) -> "subprocess.Popen[str]":
-        program = _program()
+        program = find_program()
         if program is None:
             message = (
                 f"the command `unstall` is neither beside {sys.executable} nor on the PATH; it "
                 "comes with the wheel, or name it by UNSTALL_BIN"
             )
             raise ProofUnavailableError(message)
+        self._program = program
         words = [program, "prove", "--pid", str(self._pid), "--events", "--stretches"]
         try:
             command = subprocess.Popen(  # noqa: S603 - the command that the user installed
@@ -122,13 +124,13 @@ class ProofTracer:
         self._complaints.seek(0)
         said = self._complaints.read().strip().removeprefix("error: ")
         if line:
-            words = f"`{command.args[0]} prove` said {line.strip()[:200]!r}, which is no event"  # type: ignore[index]
+            words = f"`{self._program} prove` said {line.strip()[:200]!r}, which is no event"
             return f"{words}: is that the command of this wheel? {said}".strip()
         return said or f"`unstall prove` ended with status {status}"
 
 
-def _program() -> str | None:
-    """Find the command: named, or of this environment, or anywhere on the PATH."""
+def find_program() -> str | None:
+    """Find the command: named by UNSTALL_BIN, or of this environment, or anywhere on the PATH."""
     named = os.environ.get("UNSTALL_BIN")
     beside = shutil.which("unstall", path=Path(sys.executable).parent) if sys.executable else None
     return named or beside or shutil.which("unstall")
