@@ -110,7 +110,22 @@ impl Console {
     }
 }
 
-/// An error with its causes, as a reader wants it: what went wrong first, then why.
+/// What a service or a process says, fit for a terminal: on one line, and without anything that
+/// moves its cursor or turns the order of letters.
+pub(crate) fn visible(words: &str) -> String {
+    const CHARS_MAX: usize = 1_000;
+    let blank = |letter: char| if is_plain(letter) { letter } else { ' ' };
+    words.chars().take(CHARS_MAX).map(blank).collect()
+}
+
+fn is_plain(letter: char) -> bool {
+    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}');
+    !letter.is_control() && !turns
+}
+
+/// An error with its causes, as a reader wants it: what went wrong first, then why. It may hold
+/// what others say; its own lines stay lines.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = format!("error: {error}");
     for cause in error.chain().skip(1) {
@@ -120,7 +135,7 @@ fn describe(error: &anyhow::Error) -> String {
             text.push_str(&format!("\n  because: {cause}"));
         }
     }
-    text
+    text.replace(|letter| letter != '\n' && !is_plain(letter), " ")
 }
 
 /// Prints a document on stdout.
@@ -146,4 +161,16 @@ pub(crate) fn to_stdout(text: &str) -> anyhow::Result<()> {
 /// Writes one line to stderr. Should stderr be gone there is nowhere left to say so.
 pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_others_say_moves_the_cursor() {
+        assert_eq!(visible("a\u{1b}[2J\nb\u{202e}c\u{9b}d"), "a [2J b c d");
+        let error = anyhow::anyhow!("first\nsecond \u{1b}[1A\r");
+        assert_eq!(describe(&error), "error: first\nsecond  [1A ");
+    }
 }

@@ -12,13 +12,29 @@ use crate::console::to_stderr;
 const WIND_DOWN: &str = "\nStopping: nothing more is sent, answers may still arrive, what there is \
                          gets saved. Once more to save at once.";
 
+/// What shells make of a program that SIGINT ended.
+const INTERRUPTED: i32 = 130;
+
 /// Listens from now on. The handle is shared: whoever works looks at it between two steps.
 pub(crate) fn listen() -> anyhow::Result<Stop> {
-    listen_saying(WIND_DOWN)
+    listen_then(WIND_DOWN, || {})
 }
 
-/// The same, with words of the caller's for the first interruption.
+/// The same, with words of the caller's for the first interruption. At the second one the program
+/// ends, whatever it waits for: for commands that have nothing to save.
 pub(crate) fn listen_saying(first_words: &'static str) -> anyhow::Result<Stop> {
+    #[expect(
+        clippy::exit,
+        reason = "whoever interrupts twice doesn't want to wait for anything; the kernel lets go \
+                  of whom a tracer held"
+    )]
+    listen_then(first_words, || std::process::exit(INTERRUPTED))
+}
+
+fn listen_then(
+    first_words: &'static str,
+    at_second: impl Fn() + Send + 'static,
+) -> anyhow::Result<Stop> {
     let stop = Stop::new();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -46,6 +62,9 @@ pub(crate) fn listen_saying(first_words: &'static str) -> anyhow::Result<Stop> {
                     } else {
                         "\nStopping at once."
                     });
+                    if !first {
+                        at_second();
+                    }
                 }
             });
         })

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use unstall_loop_monitor::OTHER_ENDPOINT;
 use unstall_loop_monitor::certificate::{Certificate, ProofMethod, RouteProof, RouteVerdict};
+use unstall_loop_monitor::outside::tracer::WHOLE_LOOP;
 use unstall_loop_monitor::wire::Snapshot;
 use unstall_scenarios::plan::Plan;
 
@@ -234,6 +235,13 @@ fn unproven_because(
             "none of its {failed} requests was answered as the scenario expects{example}: mend \
              the service or the scenario"
         ))
+    } else if route == WHOLE_LOOP {
+        Some(format!(
+            "no call that can block was seen in {} turns of the loop, but which requests were \
+             served isn't known: put the middleware in and start the service with \
+             UNSTALL_PROVE=1, or use --target",
+            proof.polls
+        ))
     } else if proof.requests == 0 {
         Some("no request reached it: send some by a scenario".to_owned())
     } else if proof.polls == 0 {
@@ -429,5 +437,26 @@ mod tests {
                 RouteVerdict::Proven
             ]
         );
+    }
+
+    #[test]
+    fn a_loop_whose_requests_nobody_counts_says_what_to_do() {
+        let turns = RouteProof {
+            polls: 12,
+            calls: 30,
+            ..RouteProof::default()
+        };
+        let after = certificate(&[(WHOLE_LOOP, turns)]);
+        let routes = judge(Evidence {
+            before: &certificate(&[]),
+            after: &after,
+            demanded: &[],
+            driven: &[],
+            waits: &BTreeMap::new(),
+        });
+        assert_eq!(overall(&routes), RouteVerdict::Unproven);
+        let reason = routes[0].reason.as_deref().expect("a reason");
+        assert!(reason.contains("in 12 turns of the loop"), "{reason}");
+        assert!(reason.contains("UNSTALL_PROVE=1"), "{reason}");
     }
 }

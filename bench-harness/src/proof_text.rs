@@ -1,10 +1,15 @@
 //! A certificate as people read it in a terminal: what blocks first, each with its line.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use unstall_bench_harness::proof::{Driven, JudgedRoute, Waits};
 use unstall_loop_monitor::cause::{Cause, Frame};
 use unstall_loop_monitor::certificate::{Certificate, Finding, ProofMethod, RouteVerdict};
+use unstall_loop_monitor::outside::tracer::{OUTSIDE_REQUESTS, WHOLE_LOOP};
+
+use crate::console::visible;
 
 /// How the text is to look.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +72,7 @@ impl Page {
                 format!("Proof by Syscall User Dispatch, inside polls; {commit}; start {start_id}")
             }
             ProofMethod::Tracing => {
-                format!("Proof by tracing, on the whole loop thread; {commit}; start {start_id}")
+                format!("Proof by tracing the event loops' threads; {commit}; start {start_id}")
             }
             ProofMethod::Unsupported { reason } => format!(
                 "No proof here: {}; {commit}; start {start_id}\nBelow is what the loop's counters \
@@ -80,19 +85,24 @@ impl Page {
 
     fn route(&mut self, judged: &JudgedRoute) {
         let proof = &judged.proof;
+        // Nobody knows the requests of a loop that was only traced.
+        let exercised = if [WHOLE_LOOP, OUTSIDE_REQUESTS].contains(&judged.route.as_str()) {
+            counted(proof.polls, "turn")
+        } else {
+            let requests = counted(proof.requests, "request");
+            format!("{requests}, {}", counted(proof.polls, "poll"))
+        };
         self.line(&format!(
-            "{}  {}  ({}, {}, {})",
+            "{}  {}  ({exercised}, {})",
             self.verdict(judged.verdict),
             visible(&judged.route),
-            counted(proof.requests, "request"),
-            counted(proof.polls, "poll"),
             counted(proof.calls, "call"),
         ));
         if let Some(reason) = &judged.reason {
             self.line(&format!("    {}", visible(reason)));
         }
-        for finding in &proof.findings {
-            self.finding(finding);
+        for finding in self.places(&proof.findings) {
+            self.finding(&finding);
         }
         for failed in judged.failures.iter().filter(|one| one.completed > 0) {
             self.line(&failure(failed));
@@ -121,13 +131,27 @@ impl Page {
         }
     }
 
+    /// Findings that a reader takes for one: the same call from the same line, whoever called that.
+    fn places(&self, findings: &[Finding]) -> Vec<Finding> {
+        let mut index: HashMap<(String, Option<String>), usize> = HashMap::new();
+        let mut places: Vec<Finding> = Vec::new();
+        for finding in findings {
+            let place = finding.cause.blamed().map(|frame| self.place(frame));
+            match index.entry((call(finding), place)) {
+                Entry::Occupied(known) => places[*known.get()].count += finding.count,
+                Entry::Vacant(new) => {
+                    new.insert(places.len());
+                    places.push(finding.clone());
+                }
+            }
+        }
+        places.sort_by_key(|finding| std::cmp::Reverse(finding.count));
+        places
+    }
+
     fn finding(&mut self, finding: &Finding) {
-        let call = Cause {
-            frames: Vec::new(),
-            ..finding.cause.clone()
-        };
         let times = counted(finding.count, "time");
-        self.line(&format!("    {} ({times})", visible(&call.to_string())));
+        self.line(&format!("    {} ({times})", call(finding)));
         let blamed = finding.cause.blamed();
         if let Some(blamed) = blamed {
             self.line(&format!("        at {}", self.place(blamed)));
@@ -169,6 +193,15 @@ impl Page {
             words.to_owned()
         }
     }
+}
+
+/// The call and what it is on, without its line.
+fn call(finding: &Finding) -> String {
+    let call = Cause {
+        frames: Vec::new(),
+        ..finding.cause.clone()
+    };
+    visible(&call.to_string())
 }
 
 fn failure(driven: &Driven) -> String {
@@ -234,16 +267,10 @@ fn shortened(function: &str) -> String {
     format!("…{end}")
 }
 
-/// What a service says, fit for a terminal: on one line, and without anything that moves its
-/// cursor.
-fn visible(words: &str) -> String {
-    const CHARS_MAX: usize = 1_000;
-    let blank = |letter: char| if letter.is_control() { ' ' } else { letter };
-    words.chars().take(CHARS_MAX).map(blank).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use unstall_loop_monitor::cause::CauseClass;
+
     use super::*;
 
     fn page(folder: &str) -> Page {
@@ -273,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_keep_their_end_and_nothing_moves_the_cursor() {
+    fn long_names_keep_their_end() {
         let long = format!("{}::the_end", "é".repeat(100));
         let short = shortened(&long);
         assert!(
@@ -281,6 +308,28 @@ mod tests {
             "{short}"
         );
         assert_eq!(short.chars().count(), 60);
-        assert_eq!(visible("a\u{1b}[2J\nb"), "a [2J b");
+    }
+
+    #[test]
+    fn findings_that_look_the_same_are_one() {
+        let frame = |function: &str, line| Frame {
+            function: function.to_owned(),
+            file: Some("/srv/app.py".to_owned()),
+            line: Some(line),
+            is_own: true,
+        };
+        let finding = |line, caller, count| Finding {
+            cause: Cause {
+                class: CauseClass::Sleep,
+                syscall: Some("clock_nanosleep".to_owned()),
+                target: None,
+                endpoint: None,
+                frames: vec![frame("get", line), frame("handle", caller)],
+            },
+            count,
+        };
+        let places = page("/srv").places(&[finding(1, 8, 5), finding(2, 8, 3), finding(2, 9, 4)]);
+        let counts: Vec<u64> = places.iter().map(|place| place.count).collect();
+        assert_eq!(counts, [7, 5]);
     }
 }

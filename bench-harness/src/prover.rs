@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::certificate_client::CertificateClient;
-use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::engine::{Stop, Target};
 use unstall_bench_harness::monitor_client::{Sight, TOKEN_VARIABLE};
 use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE};
-use unstall_loop_monitor::outside::tracer::{self, TraceOptions, Tracer};
+use unstall_loop_monitor::outside::tracer::{self, TraceEvent, TraceOptions, Tracer};
 
 use crate::served::Served;
 
@@ -17,8 +17,8 @@ pub(crate) trait Prover {
     /// What was caught so far. From now on nothing escapes until [`Prover::end`].
     ///
     /// # Errors
-    /// If nothing can be caught; the message says what to do.
-    fn begin(&mut self) -> anyhow::Result<Certificate>;
+    /// If nothing can be caught, where the message says what to do, or if `stop` came before.
+    fn begin(&mut self, stop: &Stop) -> anyhow::Result<Certificate>;
 
     /// Everything that was caught, by the same process.
     ///
@@ -50,8 +50,9 @@ struct Outside {
 }
 
 impl Prover for Outside {
-    fn begin(&mut self) -> anyhow::Result<Certificate> {
-        let tracer = Tracer::attach(self.pid, TraceOptions::default(), Box::new(|_| {}))?;
+    fn begin(&mut self, stop: &Stop) -> anyhow::Result<Certificate> {
+        let (options, sink) = (TraceOptions::default(), Box::new(|_: &TraceEvent| {}));
+        let tracer = Tracer::attach_unless(self.pid, options, sink, || stop.is_requested())?;
         let certificate = tracer.certificate();
         self.tracer = Some(tracer);
         Ok(certificate)
@@ -60,11 +61,10 @@ impl Prover for Outside {
     fn end(&mut self) -> anyhow::Result<Certificate> {
         let tracer = self.tracer.take();
         let tracer = tracer.context("nothing was traced; this is a fault of unstall")?;
-        let certificate = tracer.certificate();
         if let Some(end) = tracer.wait_for_end(Duration::ZERO) {
             bail!("the trace ended before the requests did: {end}");
         }
-        Ok(certificate)
+        Ok(tracer.finish())
     }
 }
 
@@ -118,7 +118,7 @@ impl Inside {
 }
 
 impl Prover for Inside {
-    fn begin(&mut self) -> anyhow::Result<Certificate> {
+    fn begin(&mut self, _stop: &Stop) -> anyhow::Result<Certificate> {
         const LOOKS: u32 = 3;
         self.look(LOOKS)
     }

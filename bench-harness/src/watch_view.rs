@@ -7,6 +7,8 @@ use std::time::Duration;
 use unstall_loop_monitor::cause::{Cause, CauseClass, Frame, Target};
 use unstall_loop_monitor::watched::{SleepSource, WatchSummary, WatchedCause, WatchedLoop};
 
+use crate::console::visible;
+
 /// Causes of a final summary; the rest is in `--json`.
 pub(crate) const CAUSES_AT_END: usize = 20;
 /// Causes while it goes on: what fits a small terminal beside the loops.
@@ -31,7 +33,7 @@ pub(crate) fn render(summary: &WatchSummary, causes_max: usize) -> String {
         text.push('\n');
     }
     for note in &summary.notes {
-        push_line(&mut text, format_args!("Note: {note}"));
+        push_line(&mut text, format_args!("Note: {}", visible(note)));
     }
     text
 }
@@ -40,12 +42,14 @@ pub(crate) fn render(summary: &WatchSummary, causes_max: usize) -> String {
 pub(crate) fn line(summary: &WatchSummary) -> String {
     let blocked_ns: u64 = summary.loops.iter().map(|watched| watched.blocked_ns).sum();
     let top = summary.causes.first();
-    let top = top.map_or_else(String::new, |top| format!("; most in {}", top.cause));
+    let top = top.map_or_else(String::new, |top| {
+        format!("; most in {}", visible(&top.cause.to_string()))
+    });
     format!(
         "{}: {} loop(s) of {}, blocked for {}{top}",
         seconds(summary.duration_ns),
         summary.loops.len(),
-        summary.runtime,
+        visible(&summary.runtime),
         milliseconds(blocked_ns),
     )
 }
@@ -57,11 +61,11 @@ fn heading(summary: &WatchSummary) -> String {
     };
     let kind = match summary.runtime.as_str() {
         "unknown" => "an event loop of unknown make".to_owned(),
-        runtime => runtime.to_owned(),
+        runtime => visible(runtime),
     };
     format!(
         "{}\npid {}: {kind}, watched for {}, {by}, {} looks\n\n",
-        summary.command,
+        visible(&summary.command),
         summary.pid,
         seconds(summary.duration_ns),
         summary.looks
@@ -69,7 +73,8 @@ fn heading(summary: &WatchSummary) -> String {
 }
 
 fn loops(loops: &[WatchedLoop]) -> String {
-    let name = |watched: &WatchedLoop| format!("{} ({})", watched.name, watched.thread_id);
+    let name =
+        |watched: &WatchedLoop| format!("{} ({})", visible(&watched.name), watched.thread_id);
     let widths = loops.iter().map(|watched| name(watched).chars().count());
     let width = widths.max().unwrap_or(0).max("loop".len());
     let mut text = format!(
@@ -146,7 +151,8 @@ fn causes(summary: &WatchSummary, causes_max: usize) -> String {
         let endpoint = endpoint.map(|endpoint| format!("for {endpoint}"));
         let place: Vec<String> = frame.into_iter().chain(endpoint).collect();
         if !place.is_empty() {
-            push_line(&mut text, format_args!("{:32}{}", "", place.join(", ")));
+            let place = visible(&place.join(", "));
+            push_line(&mut text, format_args!("{:32}{place}", ""));
         }
     }
     if places.len() > causes_max {
@@ -158,11 +164,11 @@ fn causes(summary: &WatchSummary, causes_max: usize) -> String {
 
 /// The cause without its line, which has a line of its own.
 fn what(cause: &Cause) -> String {
-    Cause {
+    let call = Cause {
         frames: Vec::new(),
         ..cause.clone()
-    }
-    .to_string()
+    };
+    visible(&call.to_string())
 }
 
 fn places(causes: &[WatchedCause]) -> Vec<WatchedCause> {
@@ -291,6 +297,29 @@ uvicorn (42)   50.0%    25.0%              0.0%              5.0%    20.0%
 Note: Something.
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn nobody_else_s_words_move_the_cursor_or_begin_a_line() {
+        let bad = |word: &str| format!("{word}\u{1b}[2J\nNote: forged");
+        let mut cause = cause(vec![frame(&bad("get"), 3, true)]);
+        cause.endpoint = Some(bad("usage"));
+        cause.frames[0].file = Some(bad("app.py"));
+        cause.target.as_mut().expect("there").name = Some(bad("redis"));
+        let mut summary = summary(vec![WatchedCause {
+            cause,
+            count: 1,
+            total_ns: 1,
+            longest_ns: 1,
+        }]);
+        summary.command = bad("uvicorn");
+        summary.runtime = bad("asyncio");
+        summary.loops[0].name = bad("thread");
+        summary.notes = vec![bad("Something.")];
+        for text in [render(&summary, 5), line(&summary)] {
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+            assert!(!text.contains("\nNote: forged"), "{text:?}");
+        }
     }
 
     #[test]

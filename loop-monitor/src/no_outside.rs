@@ -142,6 +142,19 @@ pub mod tracer {
             Err(TraceError::Unsupported)
         }
 
+        /// Refuses.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn attach_unless(
+            _pid: u32,
+            _options: TraceOptions,
+            _sink: EventSink,
+            _is_over: impl Fn() -> bool,
+        ) -> Result<Self, TraceError> {
+            Err(TraceError::Unsupported)
+        }
+
         /// What was found so far.
         #[must_use]
         pub fn certificate(&self) -> Certificate {

@@ -32,6 +32,7 @@ mod finder;
 mod judge;
 mod ledger;
 mod pace;
+mod program;
 mod python;
 mod runtime;
 mod summary;

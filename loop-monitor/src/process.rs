@@ -77,6 +77,12 @@ pub enum ProcessError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// There is nothing in it that could be read.
+    #[error("process {pid} has no program: it is a thread of the kernel, or is ending")]
+    NoProgram {
+        /// The process.
+        pid: u32,
+    },
     /// Its registers and stacks are laid out in another way.
     #[error(
         "process {pid} runs {theirs} and this program {ours}: its stacks can't be read; use a \
@@ -185,7 +191,7 @@ impl ProcessView {
         &self.root
     }
 
-    /// Its command line, its name where that is empty.
+    /// Its command line on one line, its name where that is empty.
     ///
     /// # Errors
     /// When it has ended.
@@ -195,7 +201,7 @@ impl ProcessView {
         if words.is_empty() {
             return Ok(self.read_text("comm")?.trim_end().to_owned());
         }
-        Ok(words.join(" "))
+        Ok(words.join(" ").replace(['\n', '\r'], " "))
     }
 
     /// The numbers of its threads now.
@@ -227,6 +233,24 @@ impl ProcessView {
     /// When the thread has ended or may not be read.
     pub fn task(&self, tid: u32) -> Result<Task, ProcessError> {
         Task::open(self, tid)
+    }
+
+    /// The number by which the process itself knows one of its threads: another one where it runs
+    /// in a container, whose numbers begin at 1. `None` when the thread has ended.
+    #[must_use]
+    pub fn inner_tid(&self, tid: u32) -> Option<u64> {
+        // Whoever asks takes no thread that can't be read.
+        let status = self.read_text(&format!("task/{tid}/status")).ok()?;
+        innermost(&status, tid)
+    }
+
+    /// One of its threads by the number that the process itself knows it by.
+    #[must_use]
+    pub fn tid_of_inner(&self, inner: u64) -> Option<u32> {
+        // A process that has ended has no threads.
+        let tids = self.task_ids().ok()?;
+        tids.into_iter()
+            .find(|tid| self.inner_tid(*tid) == Some(inner))
     }
 
     /// Copies memory from `address` on, as far as it is mapped; the number of bytes copied.
@@ -287,7 +311,13 @@ impl ProcessView {
     }
 
     fn check_architecture(&self) -> Result<(), ProcessError> {
-        let theirs = self.elf_identity(&self.root.join("exe"))?;
+        let theirs = self.elf_identity(&self.root.join("exe"));
+        let theirs = theirs.map_err(|error| match error {
+            ProcessError::Ended { pid } if self.root.join("stat").exists() => {
+                ProcessError::NoProgram { pid }
+            }
+            error => error,
+        })?;
         let ours = self.elf_identity(Path::new("/proc/self/exe"))?;
         if architecture(&theirs) == architecture(&ours) {
             return Ok(());
@@ -309,6 +339,16 @@ impl ProcessView {
             .and_then(|mut file| io::Read::read_exact(&mut file, &mut identity));
         read.map_err(|error| self.error(path, error))?;
         Ok(identity)
+    }
+}
+
+/// A thread's number in the innermost of the namespaces that it is in (`NSpid` in proc(5), the
+/// outermost first); the one number there is where the kernel has no namespaces.
+fn innermost(status: &str, tid: u32) -> Option<u64> {
+    let mut lines = status.lines();
+    match lines.find_map(|line| line.strip_prefix("NSpid:")) {
+        Some(numbers) => numbers.split_ascii_whitespace().last()?.parse().ok(),
+        None => Some(tid.into()),
     }
 }
 
@@ -359,6 +399,33 @@ mod tests {
         // Beyond the largest number that Linux gives (proc(5): pid_max is at most 2^22).
         let error = ProcessView::of((1 << 22) + 1).expect_err("no such process");
         assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_process_without_a_program_is_told_from_one_that_is_not_there() {
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let pid = child.id();
+        let error = loop {
+            // Until it has ended; nobody has waited for it yet.
+            match ProcessView::of(pid) {
+                Ok(_) => std::thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ProcessError::NoProgram { .. }), "{error}");
+        child.wait().expect("it is a child");
+    }
+
+    #[test]
+    fn a_thread_of_a_container_has_its_number_there() {
+        assert_eq!(innermost("Name:\tx\nNSpid:\t4242\t17\t7\n", 4242), Some(7));
+        assert_eq!(innermost("NSpid:\t4242\n", 4242), Some(4242));
+        assert_eq!(innermost("Name:\tx\n", 4242), Some(4242));
+        let own = u32::try_from(nix::unistd::gettid().as_raw()).expect("positive");
+        let view = ProcessView::own();
+        let inner = view.inner_tid(own).expect("it runs");
+        assert_eq!(view.tid_of_inner(inner), Some(own));
+        assert_eq!(view.tid_of_inner(u64::MAX), None);
     }
 
     #[test]

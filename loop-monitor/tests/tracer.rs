@@ -20,6 +20,7 @@ use unstall_loop_monitor::certificate::{Certificate, RouteVerdict};
 use unstall_loop_monitor::outside::tracer::{
     TraceEnd, TraceError, TraceEvent, TraceOptions, TracedThreads, Tracer, WHOLE_LOOP,
 };
+use unstall_loop_monitor::outside::{Watch, WatchOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,23 +34,27 @@ struct Target {
 impl Target {
     fn start(arguments: &[&str]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traced/loop.py");
-        let mut child = Command::new(python())
-            .arg(script)
-            .args(arguments)
+        let mut command = Command::new(python());
+        command.arg(script).args(arguments);
+        let mut target = Self::of(&mut command);
+        assert_eq!(target.answer(), "ready");
+        target
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("Python starts");
+            .expect("it starts");
         let words = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut target = Self {
+        Self {
             child,
             words,
             answers,
-        };
-        assert_eq!(target.answer(), "ready");
-        target
+        }
     }
 
     fn pid(&self) -> u32 {
@@ -195,7 +200,9 @@ fn what_holds_nobody_is_no_finding() {
             !whole.exemptions.is_empty(),
             "threads are started: {whole:?}"
         );
-        assert_eq!(certificate.verdict(WHOLE_LOOP), RouteVerdict::Proven);
+        // Nobody counted its requests.
+        assert_eq!((whole.requests, whole.polls > 0), (0, true));
+        assert_eq!(certificate.verdict(WHOLE_LOOP), RouteVerdict::Unproven);
     }
 }
 
@@ -343,6 +350,10 @@ fn what_can_t_be_traced_says_why() {
     );
     let no_loop = attach(sleeper.id(), TracedThreads::Loops);
     assert!(no_loop.to_string().contains("no event loop"), "{no_loop}");
+    let options = TraceOptions::default();
+    let stopped = Tracer::attach_unless(sleeper.id(), options, Box::new(|_| {}), || true);
+    let stopped = stopped.expect_err("given up");
+    assert!(matches!(stopped, TraceError::Stopped { .. }), "{stopped}");
     sleeper.kill().expect("it runs");
     sleeper.wait().expect("it ends");
 
@@ -350,4 +361,105 @@ fn what_can_t_be_traced_says_why() {
     let _first = target.trace();
     let second = attach(target.pid(), TracedThreads::Loops);
     assert!(second.to_string().contains("traces it already"), "{second}");
+}
+
+/// Set for the process that is traced: this program again, with one test.
+const AS_TARGET: &str = "UNSTALL_TEST_TRACED_WORKERS";
+
+#[test]
+fn workers_of_tokio_are_traced_whether_they_wait_for_events_or_not() {
+    if std::env::var_os(AS_TARGET).is_some() {
+        return run_workers();
+    }
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.env(AS_TARGET, "1").args([
+        "--exact",
+        "workers_of_tokio_are_traced_whether_they_wait_for_events_or_not",
+        "--nocapture",
+    ]);
+    let mut target = Target::of(&mut command);
+    while !target.answer().ends_with("ready") {}
+    let tracer = target.trace();
+    assert_eq!(target.perform("go"), "done");
+    let certificate = tracer.finish();
+    let sleeps = certificate.routes[WHOLE_LOOP].findings.iter();
+    let sleeps = sleeps.filter(|it| it.cause.syscall.as_deref() == Some("clock_nanosleep"));
+    let count: u64 = sleeps.map(|finding| finding.count).sum();
+    assert_eq!(count, 4 * 25, "{:?}", findings(&certificate));
+}
+
+#[expect(clippy::print_stdout, reason = "a program for another test")]
+fn run_workers() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    println!("ready");
+    let mut word = String::new();
+    std::io::stdin().read_line(&mut word).expect("it is asked");
+    // All at the same time, so that each has a worker of its own.
+    let meeting = Arc::new(std::sync::Barrier::new(4));
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let meeting = Arc::clone(&meeting);
+            runtime.spawn(async move {
+                meeting.wait();
+                for _ in 0..25 {
+                    thread::sleep(Duration::from_micros(10));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        runtime.block_on(task).expect("no panic");
+    }
+    println!("done");
+    // Until it is ended.
+    std::io::stdin().read_line(&mut word).expect("it reads");
+}
+
+#[test]
+fn a_process_in_a_namespace_of_its_own_is_traced_and_nobody_else() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traced/loop.py");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child"])
+        .arg(python())
+        .arg(script);
+    let mut target = Target::of(&mut command);
+    if target.answer() != "ready" {
+        skip_namespaces();
+        return;
+    }
+    let parent = target.pid();
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.expect("the kernel lists them");
+    let pid: u32 = children.trim().parse().expect("one child");
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&events);
+    let sink =
+        Box::new(move |event: &TraceEvent| told.lock().expect("no panic").push(event.clone()));
+    // Its numbers there are 1 and a few more, which are somebody else's here.
+    target.perform("thread");
+    let tracer = Tracer::attach(pid, TraceOptions::default(), sink).expect("traced");
+    target.perform("sleeps 5");
+    let certificate = tracer.finish();
+    assert_eq!(count(&certificate, "sleeps", "clock_nanosleep"), 10);
+    let mut watch = Watch::attach(pid, &WatchOptions::default()).expect("its loop is found");
+    assert_eq!(watch.summary().loops.len(), 1);
+    let events = events.lock().expect("no panic");
+    let Some(TraceEvent::Ready { threads, .. }) = events.first() else {
+        panic!("it wasn't told when it was ready: {events:?}");
+    };
+    let of_it = |tid: &u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+    assert!(
+        !threads.is_empty() && threads.iter().all(of_it),
+        "{threads:?}"
+    );
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+fn skip_namespaces() {
+    println!("skipped: this user can't make a PID namespace (unshare --pid)");
 }

@@ -64,7 +64,7 @@ fn catch(
     stop: &Stop,
 ) -> anyhow::Result<Caught> {
     let mut prover = prover::choose(served)?;
-    let before = prover.begin()?;
+    let before = prover.begin(stop)?;
     let blind = matches!(before.method, ProofMethod::Unsupported { .. });
     let counters = if blind { served.snapshot()? } else { None };
     let drives = served.drive(plans, arguments.requests, console, stop)?;

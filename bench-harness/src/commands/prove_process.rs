@@ -31,13 +31,14 @@ pub(crate) fn execute(
     if arguments.stretches {
         return trace_stretches(pid);
     }
-    let stop = interrupt::listen()?;
+    let stop = interrupt::listen_saying("\nStopping; this is what was found.")?;
     let sink: EventSink = if arguments.events {
         Box::new(tell)
     } else {
         Box::new(|_| {})
     };
-    let tracer = Tracer::attach(pid, TraceOptions::default(), sink)?;
+    let is_stopped = || stop.is_requested();
+    let tracer = Tracer::attach_unless(pid, TraceOptions::default(), sink, is_stopped)?;
     if !arguments.events {
         console.note(format!(
             "Tracing process {pid}: send it requests now. Ctrl-C ends."
@@ -45,7 +46,7 @@ pub(crate) fn execute(
     }
     let before = tracer.certificate();
     let end = wait(&tracer, arguments.duration, &stop);
-    let after = tracer.certificate();
+    let after = tracer.finish();
     if arguments.events {
         return Ok(end_of_events(end, after));
     }

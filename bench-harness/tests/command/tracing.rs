@@ -119,3 +119,36 @@ fn a_process_that_isn_t_there_is_a_mistake() {
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains("doesn't run"), "{message}");
 }
+
+#[test]
+fn whoever_interrupts_before_a_loop_was_found_is_not_kept_waiting() {
+    let mut sleeper = Command::new("sleep").arg("100").spawn().expect("sleep");
+    let pid = sleeper.id().to_string();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["prove", "--pid", &pid])
+        .stderr(Stdio::piped());
+    let mut tracer = command.spawn().expect("it runs");
+    let id = nix::unistd::Pid::from_raw(tracer.id().cast_signed());
+    // Once it catches the signal it says so, whenever that is.
+    let mut words = BufReader::new(tracer.stderr.take().expect("a pipe"));
+    let mut said = String::new();
+    while !catches_interrupts(tracer.id()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    std::io::Read::read_to_string(&mut words, &mut said).expect("it says something");
+    assert_eq!(tracer.wait().expect("it ends").code(), Some(2), "{said}");
+    assert!(said.contains("this is what was found"), "{said}");
+    assert!(said.contains("stopped before"), "{said}");
+    sleeper.kill().expect("it runs");
+    sleeper.wait().expect("it ends");
+}
+
+/// SIGINT is the second bit of `SigCgt` in proc(5)'s status.
+fn catches_interrupts(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16).expect("a mask");
+    caught & 2 != 0
+}

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::program::{Service, python, watch_command, watch_while};
+use crate::program::{Service, python, watch, watch_command, watch_while};
 
 const IDLE_LOOP: &str = "import asyncio; asyncio.run(asyncio.sleep(100))";
 
@@ -70,4 +70,39 @@ fn a_number_that_is_no_process_and_a_name_without_address_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(words), "{said}");
     }
+}
+
+#[test]
+fn a_program_that_takes_another_one_s_place_is_watched_once_it_runs_a_loop() {
+    let script = format!("sleep 1; exec {} -c '{IDLE_LOOP}'", python().display());
+    let service = Service::start(Command::new("bash").args(["-c", &script]));
+    let summary = watch(service.pid(), 2);
+    assert_eq!(summary.runtime, "asyncio");
+    assert!(summary.command.contains("asyncio.run"), "{summary:?}");
+    assert_eq!(summary.loops.len(), 1, "{summary:?}");
+}
+
+#[test]
+fn a_loop_whose_process_becomes_another_program_ends_the_watch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = folder.path().join("told");
+    let becomes = format!(
+        "import asyncio, os\n\
+         async def main():\n    \
+             while not os.path.exists('{}'):\n        \
+                 await asyncio.sleep(0.05)\n    \
+             os.execvp('sleep', ['sleep', '100'])\n\
+         asyncio.run(main())",
+        told.display()
+    );
+    let service = Service::start(Command::new(python()).args(["-c", &becomes]));
+    let summary = watch_while(service.pid(), || {
+        std::fs::write(&told, "").expect("written");
+        thread::sleep(Duration::from_secs(4));
+    });
+    let notes = &summary.notes;
+    assert!(
+        notes.iter().any(|note| note.contains("another program")),
+        "{notes:?}"
+    );
 }

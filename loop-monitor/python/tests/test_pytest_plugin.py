@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from guarded_app import BLOCKING, CLEAN
 
+from unstall.proof_tracer import find_program
+
 _TESTS = Path(__file__).parent
 _SOURCES = _TESTS.parent / "src"
 
@@ -208,6 +210,39 @@ def test_it():
     run = Run(tmp_path, test, ini=skipping, UNSTALL_BIN="/nowhere/unstall")
     assert "1 skipped" in run.text
     assert "not guarded" in run.text
+
+
+def test_another_program_of_that_name_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "unstall"
+    program.write_text("#!/bin/sh\nread word\necho hello\ncat > /dev/null\n")
+    program.chmod(0o755)
+    test = """
+@pytest.mark.never_blocks
+def test_it():
+    pass
+"""
+    run = Run(tmp_path, test, UNSTALL_BIN=str(program))
+    assert run.outcome("test_it") == "failed"
+    assert f"`{program} prove` said 'hello', which is no event" in run.text
+
+
+def test_the_command_of_the_environment_comes_before_the_path_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / name for name in ("environment", "path")]
+    for place in places:
+        place.mkdir()
+        (place / "unstall").write_text("#!/bin/sh\n")
+        (place / "unstall").chmod(0o755)
+    beside, elsewhere = (str(place / "unstall") for place in places)
+    monkeypatch.delenv("UNSTALL_BIN", raising=False)
+    monkeypatch.setenv("PATH", str(places[1]))
+    monkeypatch.setattr(sys, "executable", str(places[0] / "python"))
+    assert find_program() == beside
+    Path(beside).unlink()
+    assert find_program() == elsewhere
+    monkeypatch.setenv("UNSTALL_BIN", "/named/unstall")
+    assert find_program() == "/named/unstall"
 
 
 def test_an_unknown_choice_is_a_mistake(tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ pub enum WatchError {
         /// `: 12, 13`, or nothing.
         children: String,
     },
+    /// What was found out about it is of no use any more.
+    #[error("process {pid} runs another program now; watch it again")]
+    OtherProgram {
+        /// The process.
+        pid: u32,
+    },
     /// It was told to stop before a loop was found.
     #[error("stopped before an event loop was found in process {pid}")]
     Stopped {

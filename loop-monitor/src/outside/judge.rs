@@ -14,8 +14,11 @@ use crate::process::descriptors::{Descriptors, Subject};
 use crate::process::peers::Peers;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
 
-/// Distinct causes kept; those beyond are known by their call and target alone.
+/// Distinct causes kept; those beyond are known by their call alone.
 const CAUSES_MAX: usize = 1_024;
+
+/// An interpreter that starts can't be read yet; one that can't be read after so many looks won't.
+const PYTHON_RETRIES_MAX: u32 = 10;
 
 /// Judges the waits of one process.
 pub(super) struct Judge {
@@ -26,6 +29,7 @@ pub(super) struct Judge {
     pub(super) python: Option<Python>,
     /// Why Python's stacks can't be read, where they should be.
     pub(super) python_refusal: Option<String>,
+    python_retries: u32,
     /// JavaScript's stacks, where they can be read.
     pub(super) v8: Option<V8>,
     /// Locks on which idle workers of Tokio wait.
@@ -97,6 +101,7 @@ impl Judge {
             runtime,
             python,
             python_refusal,
+            python_retries: 0,
             v8,
             parked_on: HashSet::new(),
             runtime_locks: files.uvloop_data,
@@ -106,6 +111,27 @@ impl Judge {
             causes: Causes::default(),
             looks: 0,
         })
+    }
+
+    /// Looks again for what a program loads and sets up only when it has run for a while.
+    pub(super) fn look_again(&mut self) -> Result<(), ProcessError> {
+        let is_refused = self.python_refusal.is_some() && self.python_retries < PYTHON_RETRIES_MAX;
+        if self.runtime != Runtime::Asyncio && !is_refused {
+            return Ok(());
+        }
+        let files = MappedFiles::of(&self.view)?;
+        if is_refused {
+            self.python_retries += 1;
+            match Python::of(&self.view, &files) {
+                Ok(found) => (self.python, self.python_refusal) = (Some(found), None),
+                Err(reason) => self.python_refusal = Some(reason),
+            }
+        }
+        if files.has_uvloop() {
+            self.runtime = Runtime::Uvloop;
+            self.runtime_locks = files.uvloop_data;
+        }
+        Ok(())
     }
 
     /// A cause by its number.
@@ -377,7 +403,7 @@ impl Causes {
     fn number(&mut self, mut cause: Cause) -> usize {
         if self.all.len() >= CAUSES_MAX && !self.numbers.contains_key(&cause) {
             cause.frames.clear();
-            cause.endpoint = None;
+            (cause.endpoint, cause.target) = (None, None);
         }
         *self.numbers.entry(cause).or_insert_with_key(|cause| {
             self.all.push(cause.clone());

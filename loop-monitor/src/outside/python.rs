@@ -74,8 +74,9 @@ impl Python {
     /// The stack of a thread; `None` when it has none or it couldn't be read.
     pub(super) fn stack(&mut self, tid: u32) -> Option<PythonStack> {
         let traces = self.traces()?;
+        let inner = self.view.inner_tid(tid)?;
         // Up to 3.11 a thread that is being started has its parent's number and no frames yet.
-        let own = traces.iter().filter(|trace| self.is_of(trace, tid));
+        let own = traces.iter().filter(|trace| self.is_of(trace, inner));
         own.max_by_key(|trace| trace.frames.len())
             .map(PythonStack::of)
     }
@@ -83,11 +84,17 @@ impl Python {
     /// Threads that run a loop now: with a runner of asyncio or uvloop on their stack.
     pub(super) fn loops(&mut self, tids: &[u32]) -> Vec<u32> {
         let traces = self.traces().unwrap_or_default();
+        let inner = |tid: &u32| Some((*tid, self.view.inner_tid(*tid)?));
+        let tids: Vec<(u32, u64)> = tids.iter().filter_map(inner).collect();
+        let of = |trace: &StackTrace| {
+            let mut tids = tids.iter();
+            tids.find(|(_, inner)| self.is_of(trace, *inner))
+        };
         let looping = traces
             .iter()
             .filter(|trace| PythonStack::of(trace).runs_a_loop());
         looping
-            .filter_map(|trace| tids.iter().copied().find(|tid| self.is_of(trace, *tid)))
+            .filter_map(|trace| of(trace).map(|(tid, _)| *tid))
             .collect()
     }
 
@@ -96,13 +103,14 @@ impl Python {
         (0..ATTEMPTS).find_map(|_| self.spy.get_stack_traces().ok())
     }
 
-    fn is_of(&self, trace: &StackTrace, tid: u32) -> bool {
+    /// Python and its C library know a thread by its number in the process' own namespace.
+    fn is_of(&self, trace: &StackTrace, inner: u64) -> bool {
         if let Some(known) = trace.os_thread_id {
-            return known == u64::from(tid);
+            return known == inner;
         }
         THREAD_ID_OFFSETS.iter().any(|offset| {
             let word = self.view.read_word(trace.thread_id + offset);
-            word.is_some_and(|word| word & 0xffff_ffff == u64::from(tid))
+            word.is_some_and(|word| word & 0xffff_ffff == inner)
         })
     }
 }

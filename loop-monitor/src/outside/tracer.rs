@@ -8,7 +8,8 @@
 //! loops expect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ use crate::process::{ProcessError, ProcessView};
 
 /// For a loop to come to rest before a certificate is made: one that is held longer is told as it is.
 const REST_WITHIN: Duration = Duration::from_secs(1);
+/// While a trace attaches, this often it is asked whether it still should.
+const OVER_LOOK: Duration = Duration::from_millis(50);
 
 /// How to trace.
 #[derive(Debug, Clone, Default)]
@@ -62,11 +65,17 @@ pub enum TraceError {
         /// What to do.
         advice: String,
     },
+    /// Whoever asked for the trace gave it up.
+    #[error("stopped before process {pid} was traced")]
+    Stopped {
+        /// The process.
+        pid: u32,
+    },
     /// Nothing that looks like an event loop.
     #[error(
         "process {pid} has no event loop that could be seen within {} s: no thread waits for \
-         events (epoll) and none runs asyncio, uvloop or trio; is it the right process of the \
-         service?", waited.as_secs()
+         events (epoll) and none runs asyncio, uvloop, trio, Node or Tokio; is it the right \
+         process of the service?", waited.as_secs()
     )]
     NoLoop {
         /// The process.
@@ -139,6 +148,20 @@ impl Tracer {
     /// # Errors
     /// When it can't be traced: no right, no loop, no such process, another architecture.
     pub fn attach(pid: u32, options: TraceOptions, sink: EventSink) -> Result<Self, TraceError> {
+        Self::attach_unless(pid, options, sink, || false)
+    }
+
+    /// [`Tracer::attach`], given up as soon as `is_over` says so. A thread that doesn't stop for a
+    /// tracer (it waits for a disk that doesn't answer) keeps one waiting without end.
+    ///
+    /// # Errors
+    /// As [`Tracer::attach`], or [`TraceError::Stopped`].
+    pub fn attach_unless(
+        pid: u32,
+        options: TraceOptions,
+        sink: EventSink,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Self, TraceError> {
         let view = ProcessView::of(pid)?;
         let shared = Arc::new(Shared::default());
         let (send, attached) = mpsc::channel();
@@ -148,14 +171,20 @@ impl Tracer {
             .name("unstall-tracer".to_owned())
             .spawn(move || trace(pid, &options, sink, &tracing, &send))
             .map_err(TraceError::Thread)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "attaching is no work for an event loop"
-        )]
-        let answer = attached.recv();
-        // Without an answer the thread has died, which only a panic can do.
-        let died = || TraceError::Thread(std::io::Error::other("it died"));
-        let identity = answer.map_err(|_| died())??;
+        let identity = loop {
+            match attached.recv_timeout(OVER_LOOK) {
+                Ok(answer) => break answer?,
+                Err(RecvTimeoutError::Timeout) if is_over() => {
+                    shared.is_stopped.store(true, Ordering::Release);
+                    return Err(TraceError::Stopped { pid });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // Only a panic ends the thread without an answer.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(TraceError::Thread(std::io::Error::other("it died")));
+                }
+            }
+        };
         Ok(Self {
             view,
             shared,
@@ -169,11 +198,14 @@ impl Tracer {
     pub fn certificate(&self) -> Certificate {
         // A loop that is held, or never out of work, is told as far as it has come.
         let _ = self.shared.rests.wait(REST_WITHIN);
+        let routes = RouteMemory::find(&self.view);
         let mut ledger = self.shared.ledger();
-        if let Some(routes) = RouteMemory::find(&self.view) {
+        if let Some(routes) = &routes {
             ledger.take_counts(routes.endpoints(), false);
         }
-        ledger.certificate(&self.identity)
+        ledger.certificate(&self.identity, |serial| {
+            routes.as_ref()?.endpoint_of(serial).name()
+        })
     }
 
     /// Why the trace has ended, if it has by then.
@@ -193,7 +225,7 @@ impl Tracer {
         *end
     }
 
-    /// Lets go of the process at its next system call or signal, and gives what was found.
+    /// Gives what was found, and lets go of the process at its next system call or signal.
     #[must_use]
     pub fn finish(self) -> Certificate {
         self.certificate()

@@ -19,6 +19,9 @@ const NEAR_STACK_BYTES: usize = 512;
 /// How much of a stack is searched for a loop that is written in C.
 const FAR_STACK_BYTES: usize = 256 * 1024;
 
+/// Between a call of the monitor and its reader there are functions of the libraries only.
+const MONITOR_FRAMES_MAX: usize = 8;
+
 /// A thread that stands still at the entry of a system call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -186,6 +189,9 @@ impl Judge {
         if class == CauseClass::Lock && frames.iter().any(is_parked_worker) {
             return Seen::OwnWait;
         }
+        if frames.iter().take(MONITOR_FRAMES_MAX).any(is_monitor) {
+            return Seen::Exempt("Unstall's own monitor reads the thread's times, out of memory");
+        }
         let mut cause = self.cause(entry, class);
         cause.frames = frames;
         Seen::Finding(cause)
@@ -307,6 +313,14 @@ fn is_parked_worker(frame: &Frame) -> bool {
     name.contains("tokio::runtime") && name.contains("park")
 }
 
+/// The readings of a monitor inside of the program.
+fn is_monitor(frame: &Frame) -> bool {
+    frame
+        .function
+        .trim_start_matches('<')
+        .starts_with("unstall_loop_monitor::readings::")
+}
+
 fn is_uvloop(path: &str) -> bool {
     path.contains("/uvloop/")
 }
@@ -356,5 +370,30 @@ impl CallFacts for Facts<'_> {
     fn read_memory(&mut self, address: u64, into: &mut [u8]) -> bool {
         let read = self.0.read_memory(address, into);
         read.is_ok_and(|read| read == into.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_readings_of_the_monitor_are_exempt() {
+        let frame = |function: &str| Frame {
+            function: function.to_owned(),
+            file: None,
+            line: None,
+            is_own: true,
+        };
+        assert!(is_monitor(&frame(
+            "unstall_loop_monitor::readings::read_run_delay"
+        )));
+        assert!(is_monitor(&frame(
+            "<unstall_loop_monitor::readings::ThreadReader>::read"
+        )));
+        assert!(!is_monitor(&frame("unstall_loop_monitor::layer::call")));
+        assert!(!is_monitor(&frame(
+            "app::unstall_loop_monitor::readings::x"
+        )));
     }
 }

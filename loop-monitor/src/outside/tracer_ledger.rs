@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 
 use super::trace_event::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer::Identity;
+use super::tracer_judge::Seen;
 use super::tracer_routes::EndpointCounts;
-use crate::cause::Cause;
+use crate::cause::{Cause, Frame};
 use crate::certificate::{
     Certificate, Exemption, Finding, ProofMethod, RouteProof, SCHEMA_MAJOR, SCHEMA_MINOR,
     SCHEMA_NAME,
 };
 use crate::wire::Schema;
 
-/// What was seen on one route.
-#[derive(Debug, Default)]
+/// Distinct findings kept of one route with all that is known of them; those beyond are known by
+/// their call and their own lines, and beyond twice as many by their call alone.
+const FINDINGS_MAX: usize = 1_024;
+
+/// What was seen on one route, or of one request.
+#[derive(Debug, Clone, Default)]
 struct Route {
     calls: u64,
     log_writes: u64,
@@ -21,41 +26,67 @@ struct Route {
     exemptions: BTreeMap<String, u64>,
 }
 
+/// Whose call it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A request's, by its serial number; its route may not be known yet.
+    Request(u64),
+    /// Nobody's that the middleware knows.
+    OutsideRequests,
+    /// Nobody can tell.
+    WholeLoop,
+}
+
 /// What a trace has found so far.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     routes: BTreeMap<String, Route>,
+    /// Requests whose route isn't known yet, by serial number.
+    open: BTreeMap<u64, Route>,
     /// Requests and steps before the trace, by endpoint.
     before: BTreeMap<String, (u64, u64)>,
     /// The same now.
     now: Vec<EndpointCounts>,
+    /// Whether a middleware counts at all.
+    knows_requests: bool,
     /// Waits of the loop for events: each one ends a turn, which stands for a step where no
     /// middleware counts them.
     turns: u64,
 }
 
 impl Ledger {
-    pub(super) fn add_calls(&mut self, route: &str, calls: u64, log_writes: u64) {
-        let route = self.route(route);
-        route.calls += calls;
-        route.log_writes += log_writes;
+    /// Writes one call down.
+    pub(super) fn add(&mut self, owner: Owner, seen: &Seen) {
+        let route = match owner {
+            Owner::Request(serial) => self.open.entry(serial).or_default(),
+            Owner::OutsideRequests => self.route(OUTSIDE_REQUESTS),
+            Owner::WholeLoop => self.route(WHOLE_LOOP),
+        };
+        route.calls += 1;
+        match seen {
+            Seen::Harmless | Seen::OwnWait => {}
+            Seen::Log => route.log_writes += 1,
+            Seen::Exempt(reason) => {
+                *route.exemptions.entry((*reason).to_owned()).or_default() += 1;
+            }
+            Seen::Finding(cause) => route.add_finding(cause, 1),
+        }
     }
 
     pub(super) fn count_turn(&mut self) {
         self.turns += 1;
     }
 
-    /// Gives the cause back with its endpoint.
-    pub(super) fn add_finding(&mut self, route: &str, mut cause: Cause) -> Cause {
-        let is_endpoint = ![WHOLE_LOOP, OUTSIDE_REQUESTS].contains(&route);
-        cause.endpoint = is_endpoint.then(|| route.to_owned());
-        *self.route(route).findings.entry(cause.clone()).or_default() += 1;
-        cause
+    /// Requests whose route isn't known yet.
+    pub(super) fn open_requests(&self) -> Vec<u64> {
+        self.open.keys().copied().collect()
     }
 
-    pub(super) fn add_exemption(&mut self, route: &str, reason: &str) {
-        let exemptions = &mut self.route(route).exemptions;
-        *exemptions.entry(reason.to_owned()).or_default() += 1;
+    /// A request's route is known from now on.
+    pub(super) fn settle(&mut self, serial: u64, route: &str) {
+        if let Some(open) = self.open.remove(&serial) {
+            self.route(route).merge(&open);
+        }
     }
 
     /// Takes what the middleware has counted; the first time it is what was there before.
@@ -65,15 +96,24 @@ impl Ledger {
             let before = before.map(|it| (it.name.clone(), (it.requests, it.steps)));
             self.before = before.collect();
         }
-        self.now = counts;
+        self.knows_requests = true;
+        // They only grow: a process that has ended can't be read any more.
+        if !counts.is_empty() {
+            self.now = counts;
+        }
     }
 
     fn route(&mut self, route: &str) -> &mut Route {
         self.routes.entry(route.to_owned()).or_default()
     }
 
-    /// The certificate as it stands.
-    pub(super) fn certificate(&self, identity: &Identity) -> Certificate {
+    /// The certificate as it stands. What was seen of a request counts at once: on its route if
+    /// `route_of` knows that by now, else outside of all routes.
+    pub(super) fn certificate(
+        &self,
+        identity: &Identity,
+        route_of: impl Fn(u64) -> Option<String>,
+    ) -> Certificate {
         let mut routes: BTreeMap<String, RouteProof> = BTreeMap::new();
         for counts in &self.now {
             let (requests, steps) = self.before.get(&counts.name).copied().unwrap_or((0, 0));
@@ -81,16 +121,22 @@ impl Ledger {
             proof.requests = counts.requests.saturating_sub(requests);
             proof.polls = counts.steps.saturating_sub(steps);
         }
-        for (name, route) in &self.routes {
-            route.write_into(routes.entry(name.clone()).or_default());
+        let mut seen = self.routes.clone();
+        for (serial, open) in &self.open {
+            let route = route_of(*serial).unwrap_or_else(|| OUTSIDE_REQUESTS.to_owned());
+            seen.entry(route).or_default().merge(open);
         }
-        let whole = if self.now.is_empty() {
-            WHOLE_LOOP
-        } else {
+        for (name, route) in seen {
+            let endpoint = endpoint(&name);
+            route.write_into(endpoint, routes.entry(name.clone()).or_default());
+        }
+        let whole = if self.knows_requests {
             OUTSIDE_REQUESTS
+        } else {
+            WHOLE_LOOP
         };
-        let whole = routes.entry(whole.to_owned()).or_default();
-        (whole.requests, whole.polls) = (self.turns, self.turns);
+        // A turn is no request: which requests were served, nobody knows here.
+        routes.entry(whole.to_owned()).or_default().polls = self.turns;
         Certificate {
             schema: Schema {
                 name: SCHEMA_NAME.to_owned(),
@@ -106,12 +152,47 @@ impl Ledger {
     }
 }
 
+/// The route that a finding names; buckets are none.
+pub(super) fn endpoint(route: &str) -> Option<&str> {
+    (![WHOLE_LOOP, OUTSIDE_REQUESTS].contains(&route)).then_some(route)
+}
+
 impl Route {
-    fn write_into(&self, proof: &mut RouteProof) {
+    fn add_finding(&mut self, cause: &Cause, count: u64) {
+        if let Some(known) = self.findings.get_mut(cause) {
+            *known += count;
+            return;
+        }
+        let mut cause = cause.clone();
+        if self.findings.len() >= FINDINGS_MAX {
+            cause.target = None;
+            cause.frames.retain(|frame: &Frame| frame.is_own);
+        }
+        if self.findings.len() >= 2 * FINDINGS_MAX {
+            cause.frames.clear();
+        }
+        *self.findings.entry(cause).or_default() += count;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.log_writes += other.log_writes;
+        for (cause, count) in &other.findings {
+            self.add_finding(cause, *count);
+        }
+        for (reason, count) in &other.exemptions {
+            *self.exemptions.entry(reason.clone()).or_default() += count;
+        }
+    }
+
+    fn write_into(&self, endpoint: Option<&str>, proof: &mut RouteProof) {
         proof.calls = self.calls;
         proof.log_writes = self.log_writes;
         let findings = self.findings.iter().map(|(cause, count)| Finding {
-            cause: cause.clone(),
+            cause: Cause {
+                endpoint: endpoint.map(str::to_owned),
+                ..cause.clone()
+            },
             count: *count,
         });
         proof.findings = findings.collect();
@@ -158,16 +239,21 @@ mod tests {
         }
     }
 
+    fn nowhere(_: u64) -> Option<String> {
+        None
+    }
+
     #[test]
     fn only_requests_of_the_trace_count_and_each_finding_has_its_route() {
         let mut ledger = Ledger::default();
         ledger.take_counts(vec![counts("GET /old", 5, 9)], true);
-        ledger.add_finding("GET /new", cause());
-        ledger.add_finding("GET /new", cause());
-        ledger.add_calls("GET /new", 1, 0);
+        for _ in 0..2 {
+            ledger.add(Owner::Request(7), &Seen::Finding(cause()));
+        }
+        ledger.settle(7, "GET /new");
         let now = vec![counts("GET /old", 5, 9), counts("GET /new", 2, 3)];
         ledger.take_counts(now, false);
-        let certificate = ledger.certificate(&identity());
+        let certificate = ledger.certificate(&identity(), nowhere);
         assert_eq!(certificate.verdict("GET /old"), RouteVerdict::Unproven);
         assert_eq!(certificate.verdict("GET /new"), RouteVerdict::Blocking);
         let proof = &certificate.routes["GET /new"];
@@ -177,17 +263,76 @@ mod tests {
         );
         let endpoint = proof.findings[0].cause.endpoint.as_deref();
         assert_eq!(endpoint, Some("GET /new"));
-        assert_eq!(proof.calls, 1);
+        assert_eq!(proof.calls, 2);
     }
 
     #[test]
     fn an_exemption_is_listed_and_no_finding() {
         let mut ledger = Ledger::default();
         ledger.take_counts(Vec::new(), true);
-        ledger.add_exemption("GET /x", "why");
+        ledger.add(Owner::Request(1), &Seen::Exempt("why"));
+        ledger.settle(1, "GET /x");
         ledger.take_counts(vec![counts("GET /x", 1, 1)], false);
-        let certificate = ledger.certificate(&identity());
+        let certificate = ledger.certificate(&identity(), nowhere);
         assert_eq!(certificate.verdict("GET /x"), RouteVerdict::Proven);
         assert_eq!(certificate.routes["GET /x"].exemptions[0].reason, "why");
+    }
+
+    #[test]
+    fn what_was_seen_of_a_request_counts_before_its_step_is_over() {
+        let mut ledger = Ledger::default();
+        ledger.take_counts(vec![counts("GET /x", 0, 0)], true);
+        ledger.add(Owner::Request(1), &Seen::Finding(cause()));
+        ledger.settle(1, "GET /x");
+        ledger.add(Owner::Request(2), &Seen::Finding(cause()));
+        ledger.add(Owner::Request(3), &Seen::Finding(cause()));
+        ledger.take_counts(vec![counts("GET /x", 2, 2)], false);
+        let known = |serial| (serial == 2).then(|| "GET /x".to_owned());
+        let certificate = ledger.certificate(&identity(), known);
+        assert_eq!(certificate.verdict("GET /x"), RouteVerdict::Blocking);
+        assert_eq!(certificate.routes["GET /x"].findings[0].count, 2);
+        assert_eq!(certificate.routes[OUTSIDE_REQUESTS].findings[0].count, 1);
+        // It stays open, and counts once in every certificate.
+        assert_eq!(ledger.certificate(&identity(), known), certificate);
+    }
+
+    #[test]
+    fn a_loop_whose_requests_nobody_counts_is_not_proven_by_its_turns() {
+        let mut ledger = Ledger::default();
+        ledger.count_turn();
+        ledger.add(Owner::WholeLoop, &Seen::Harmless);
+        let certificate = ledger.certificate(&identity(), nowhere);
+        assert_eq!(certificate.verdict(WHOLE_LOOP), RouteVerdict::Unproven);
+        let whole = &certificate.routes[WHOLE_LOOP];
+        assert_eq!((whole.requests, whole.polls, whole.calls), (0, 1, 1));
+    }
+
+    #[test]
+    fn findings_are_kept_up_to_a_bound_and_counted_beyond_it() {
+        let mut ledger = Ledger::default();
+        let many = 3 * FINDINGS_MAX;
+        for number in 0..many {
+            let target = Some(crate::cause::Target {
+                what: number.to_string(),
+                name: None,
+            });
+            let finding = Seen::Finding(Cause { target, ..cause() });
+            ledger.add(Owner::WholeLoop, &finding);
+        }
+        let certificate = ledger.certificate(&identity(), nowhere);
+        let findings = &certificate.routes[WHOLE_LOOP].findings;
+        assert_eq!(findings.len(), FINDINGS_MAX + 1);
+        let counted: u64 = findings.iter().map(|finding| finding.count).sum();
+        assert_eq!(usize::try_from(counted), Ok(many));
+    }
+
+    #[test]
+    fn a_process_that_can_t_be_read_any_more_keeps_what_it_counted() {
+        let mut ledger = Ledger::default();
+        ledger.take_counts(Vec::new(), true);
+        ledger.take_counts(vec![counts("GET /x", 1, 1)], false);
+        ledger.take_counts(Vec::new(), false);
+        let certificate = ledger.certificate(&identity(), nowhere);
+        assert_eq!(certificate.verdict("GET /x"), RouteVerdict::Proven);
     }
 }

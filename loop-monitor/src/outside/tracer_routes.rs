@@ -29,8 +29,9 @@ pub(super) struct RouteMemory {
     slots: Table,
     requests: Table,
     endpoints: Table,
-    /// Thread → address of its slot.
-    found: BTreeMap<u32, u64>,
+    /// Thread → its number in the process' own namespace, by which it names itself here, and the
+    /// address of its slot once it has one.
+    found: BTreeMap<u32, (u64, Option<u64>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,27 +91,33 @@ impl RouteMemory {
 
     /// The serial number of the request whose step runs on this thread; `None` between steps.
     pub(super) fn current(&mut self, tid: u32) -> Option<u64> {
-        let address = match self.found.get(&tid) {
-            Some(address) => *address,
-            None => self.find_slot(tid)?,
+        let (inner, address) = match self.found.get(&tid) {
+            Some(found) => *found,
+            None => (self.view.inner_tid(tid)?, None),
         };
-        let [owner, serial] = read_words::<SLOT_WORDS>(&self.view, address)?;
-        (owner == u64::from(tid) && serial != 0).then_some(serial)
+        let address = address.or_else(|| self.slot_of(inner));
+        self.found.insert(tid, (inner, address));
+        let [owner, serial] = read_words::<SLOT_WORDS>(&self.view, address?)?;
+        (owner == inner && serial != 0).then_some(serial)
     }
 
-    fn find_slot(&mut self, tid: u32) -> Option<u64> {
-        for index in 0..self.slots.len {
+    /// A thread has ended; its number may be another one's next.
+    pub(super) fn forget(&mut self, tid: u32) {
+        self.found.remove(&tid);
+    }
+
+    fn slot_of(&self, inner: u64) -> Option<u64> {
+        let slot = self.slots().find(|(_, [owner, _])| *owner == inner);
+        slot.map(|(address, _)| address)
+    }
+
+    /// Those that have an owner, each with its address.
+    fn slots(&self) -> impl Iterator<Item = (u64, [u64; SLOT_WORDS])> {
+        let slots = (0..self.slots.len).map_while(|index| {
             let address = self.slots.address + index * 8 * SLOT_WORDS as u64;
-            let [owner, _] = read_words::<SLOT_WORDS>(&self.view, address)?;
-            if owner == u64::from(tid) {
-                self.found.insert(tid, address);
-                return Some(address);
-            }
-            if owner == 0 {
-                break;
-            }
-        }
-        None
+            Some((address, read_words(&self.view, address)?))
+        });
+        slots.take_while(|(_, [owner, _])| *owner != 0)
     }
 
     /// The endpoint of a request, once it is known.
@@ -163,6 +170,16 @@ pub(super) enum Settled {
     As(String),
     /// It won't be known any more.
     Never,
+}
+
+impl Settled {
+    /// The endpoint, if it is known.
+    pub(super) fn name(self) -> Option<String> {
+        match self {
+            Self::As(name) => Some(name),
+            Self::NotYet | Self::Never => None,
+        }
+    }
 }
 
 fn read_words<const N: usize>(view: &ProcessView, address: u64) -> Option<[u64; N]> {

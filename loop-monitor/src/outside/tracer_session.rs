@@ -9,33 +9,34 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpid, gettid};
 use syscalls::Sysno;
 
 use super::trace_event::{
-    EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, WHOLE_LOOP, monotonic_ns,
+    EventSink, OUTSIDE_REQUESTS, TraceEnd, TraceEvent, TracedThreads, monotonic_ns,
 };
 use super::tracer::{
     BEGIN_MARKER_OFFSET, Identity, MARKER_OFFSET, Shared, TraceError, TraceMemory, TraceOptions,
 };
 use super::tracer_judge::{Entry, Judge, Seen};
+use super::tracer_ledger::{Owner, endpoint};
 use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
-use super::tracer_threads::{self, refusal};
-use crate::cause::Cause;
+use super::tracer_threads::{self, LoopFinder, refusal};
 use crate::process::ProcessView;
 use crate::prove::stops::{self, Stop};
 
 /// How often new loops, new route memory and counts are looked for.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
-/// What was seen of one request whose route isn't known yet.
+/// Findings that are told only when their route is known; those beyond are told without it.
+const UNTOLD_MAX: usize = 1_024;
+
+/// Findings of requests whose route isn't known yet, for whoever listens to events.
 #[derive(Debug, Default)]
-struct Open {
-    calls: u64,
-    log_writes: u64,
-    findings: Vec<(u64, u32, Cause)>,
-    exemptions: Vec<&'static str>,
+struct Untold {
+    by_request: BTreeMap<u64, Vec<TraceEvent>>,
+    len: usize,
 }
 
 /// A process under trace.
@@ -47,7 +48,8 @@ pub(super) struct Session {
     /// The process, where it is a child of ours too.
     child: Option<Pid>,
     routes: Option<RouteMemory>,
-    open: BTreeMap<u64, Open>,
+    untold: Untold,
+    finder: LoopFinder,
     looked_around: Instant,
     identity: Identity,
     has_ended: bool,
@@ -81,9 +83,14 @@ impl Session {
         if which == TracedThreads::All && python.is_none() {
             return Err(TraceError::NotPython { pid });
         }
+        let started = Instant::now();
+        let mut finder = LoopFinder::new(&view, &options.names, python.is_some())?;
         let loops = match which {
             TracedThreads::All => Vec::new(),
-            TracedThreads::Loops => tracer_threads::find_loops(&view, python.as_mut())?,
+            TracedThreads::Loops => {
+                let is_over = || shared.is_stopped.load(Ordering::Acquire);
+                finder.find_first(python.as_mut(), is_over)?
+            }
         };
         let descriptors = tracer_threads::descriptors(&view, options)?;
         let identity = tracer_threads::identity(&view, python.as_ref(), which)?;
@@ -95,7 +102,8 @@ impl Session {
             which,
             child: child.then(|| process_id(pid)),
             routes: RouteMemory::find(&view),
-            open: BTreeMap::new(),
+            untold: Untold::default(),
+            finder,
             looked_around: Instant::now(),
             identity,
             has_ended: false,
@@ -106,6 +114,10 @@ impl Session {
             view,
         };
         session.seize_all(&loops)?;
+        if session.threads.is_empty() {
+            let waited = started.elapsed();
+            return Err(TraceError::NoLoop { pid, waited });
+        }
         session.take_counts(true);
         session.tell_ready();
         Ok(session)
@@ -137,6 +149,8 @@ impl Session {
     /// Attaches to threads until no new ones appear: those that traced ones start come by
     /// themselves.
     fn seize_all(&mut self, loops: &[u32]) -> Result<(), TraceError> {
+        // Those that have ended meanwhile are not tried again.
+        let mut tried = BTreeSet::new();
         loop {
             let wanted = match self.which {
                 TracedThreads::All => self.view.task_ids()?,
@@ -144,13 +158,21 @@ impl Session {
             };
             let new: Vec<u32> = wanted
                 .into_iter()
-                .filter(|tid| !self.threads.contains(tid))
+                .filter(|tid| !self.threads.contains(tid) && !tried.contains(tid))
                 .collect();
             if new.is_empty() {
                 return Ok(());
             }
             for tid in new {
-                self.seize(tid)?;
+                if self.shared.is_stopped.load(Ordering::Acquire) {
+                    let pid = self.view.pid();
+                    return Err(TraceError::Stopped { pid });
+                }
+                tried.insert(tid);
+                // It may have come by itself while another one was waited for.
+                if !self.threads.contains(&tid) {
+                    self.seize(tid)?;
+                }
             }
         }
     }
@@ -167,7 +189,7 @@ impl Session {
             // It has ended meanwhile.
             Err(Errno::ESRCH) => return Ok(()),
             // A thread that came by itself, as the child of a traced one.
-            Err(Errno::EPERM) if self.is_ours(tid) => {}
+            Err(Errno::EPERM) if self.is_traced_by_us(tid) => {}
             Err(source) => return Err(refusal(&self.view, source)),
         }
         self.threads.insert(tid);
@@ -180,8 +202,14 @@ impl Session {
         Ok(())
     }
 
-    fn is_ours(&self, tid: u32) -> bool {
-        self.threads.contains(&tid)
+    fn is_traced_by_us(&self, tid: u32) -> bool {
+        // A thread that can't be read has ended.
+        let status = self.view.read_text(&format!("task/{tid}/status"));
+        let status = status.unwrap_or_default();
+        let tracer = status
+            .lines()
+            .find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_some_and(|tracer| tracer.trim() == gettid().to_string())
     }
 
     /// Answers one stop; the end of the trace, if this is it.
@@ -191,6 +219,9 @@ impl Session {
             Stop::Ended => {
                 self.threads.remove(&number);
                 self.shared.rests.ended(number);
+                if let Some(routes) = &mut self.routes {
+                    routes.forget(number);
+                }
                 return (number == self.view.pid()).then(|| self.end(TraceEnd::Exited));
             }
             Stop::Exec => {
@@ -267,70 +298,57 @@ impl Session {
     }
 
     fn count(&mut self, request: Option<u64>, tid: u32, seen: Seen) {
-        let open = match request {
-            Some(serial) => self.open.entry(serial).or_default(),
-            None => &mut Open::default(),
+        let owner = match (request, &self.routes) {
+            (Some(serial), _) => Owner::Request(serial),
+            (None, Some(_)) => Owner::OutsideRequests,
+            (None, None) => Owner::WholeLoop,
         };
-        open.calls += 1;
+        self.shared.ledger().add(owner, &seen);
+        let (mono_ns, thread) = (monotonic_ns(), tid);
         match seen {
-            Seen::Harmless | Seen::OwnWait => {}
-            Seen::Log => open.log_writes += 1,
-            Seen::Exempt(reason) => {
-                open.exemptions.push(reason);
-                let event = TraceEvent::Exempt {
-                    mono_ns: monotonic_ns(),
-                    thread: tid,
-                    reason: reason.to_owned(),
+            Seen::Harmless | Seen::OwnWait | Seen::Log => {}
+            Seen::Exempt(reason) => (self.sink)(&TraceEvent::Exempt {
+                mono_ns,
+                thread,
+                reason: reason.to_owned(),
+            }),
+            Seen::Finding(cause) => {
+                let event = TraceEvent::Finding {
+                    mono_ns,
+                    thread,
+                    cause,
                 };
-                (self.sink)(&event);
+                match request {
+                    Some(serial) if self.untold.len < UNTOLD_MAX => {
+                        self.untold.len += 1;
+                        let events = self.untold.by_request.entry(serial).or_default();
+                        events.push(event);
+                    }
+                    _ => (self.sink)(&event),
+                }
             }
-            Seen::Finding(cause) => open.findings.push((monotonic_ns(), tid, cause)),
-        }
-        if request.is_none() {
-            let route = if self.routes.is_some() {
-                OUTSIDE_REQUESTS
-            } else {
-                WHOLE_LOOP
-            };
-            let open = std::mem::take(open);
-            self.write_down(route, open);
         }
     }
 
     /// Gives what was seen of requests to their routes, as far as those are known by now.
     fn settle(&mut self, is_end: bool) {
         let Some(routes) = &self.routes else { return };
-        let settled: Vec<(u64, Settled)> = self
-            .open
-            .keys()
-            .map(|serial| (*serial, routes.endpoint_of(*serial)))
-            .collect();
-        for (serial, settled) in settled {
-            let route = match settled {
+        let open = self.shared.ledger().open_requests();
+        for serial in open {
+            let route = match routes.endpoint_of(serial) {
                 Settled::NotYet if !is_end => continue,
                 Settled::As(name) => name,
                 Settled::NotYet | Settled::Never => OUTSIDE_REQUESTS.to_owned(),
             };
-            if let Some(open) = self.open.remove(&serial) {
-                self.write_down(&route, open);
+            self.shared.ledger().settle(serial, &route);
+            let untold = self.untold.by_request.remove(&serial).unwrap_or_default();
+            self.untold.len -= untold.len();
+            for mut event in untold {
+                if let TraceEvent::Finding { cause, .. } = &mut event {
+                    cause.endpoint = endpoint(&route).map(str::to_owned);
+                }
+                (self.sink)(&event);
             }
-        }
-    }
-
-    fn write_down(&mut self, route: &str, open: Open) {
-        let mut ledger = self.shared.ledger();
-        ledger.add_calls(route, open.calls, open.log_writes);
-        for reason in open.exemptions {
-            ledger.add_exemption(route, reason);
-        }
-        for (mono_ns, thread, cause) in open.findings {
-            let cause = ledger.add_finding(route, cause);
-            let event = TraceEvent::Finding {
-                mono_ns,
-                thread,
-                cause,
-            };
-            (self.sink)(&event);
         }
     }
 
@@ -346,16 +364,14 @@ impl Session {
         self.take_counts(false);
         if self.which == TracedThreads::Loops {
             // A process that can't be read any more has ended, which the wait tells.
-            let loops = tracer_threads::waiting_threads(&self.view).unwrap_or_default();
+            let loops = self.finder.look(&self.threads).unwrap_or_default();
             for tid in loops {
-                if !self.threads.contains(&tid) {
-                    // Seized only: it stops by itself for the interrupt, and is welcomed then.
-                    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC;
-                    let thread = process_id(tid);
-                    let seized = ptrace::seize(thread, options);
-                    if seized.and_then(|()| ptrace::interrupt(thread)).is_ok() {
-                        self.threads.insert(tid);
-                    }
+                // Seized only: it stops by itself for the interrupt, and goes on then.
+                let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC;
+                let thread = process_id(tid);
+                let seized = ptrace::seize(thread, options);
+                if seized.and_then(|()| ptrace::interrupt(thread)).is_ok() {
+                    self.threads.insert(tid);
                 }
             }
         }
@@ -393,7 +409,8 @@ impl Session {
                 self.judge.unread_stacks
             ));
         }
-        let certificate = self.shared.ledger().certificate(&identity);
+        // All requests are settled.
+        let certificate = self.shared.ledger().certificate(&identity, |_| None);
         let event = TraceEvent::End {
             mono_ns: monotonic_ns(),
             reason,

@@ -1,12 +1,16 @@
 //! Before a trace: which threads run loops, who may be traced, and what to say of it.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::finder::Finder;
+use super::judge::Judge;
 use super::tracer::{Identity, TraceError, TraceOptions, TracedThreads};
 use super::tracer_python::PythonStacks;
 use crate::process::descriptors::Descriptors;
@@ -17,35 +21,86 @@ use crate::process::{Activity, Call, CallKind, ProcessError, ProcessView};
 const LOOP_WAIT_MAX: Duration = Duration::from_secs(5);
 const LOOP_WAIT_STEP: Duration = Duration::from_millis(5);
 
-/// Threads that run an event loop, seen within five seconds.
-pub(super) fn find_loops(
-    view: &ProcessView,
-    mut python: Option<&mut PythonStacks>,
-) -> Result<Vec<u32>, TraceError> {
-    let started = Instant::now();
-    loop {
-        let mut loops = waiting_threads(view)?;
-        if let Some(python) = python.as_deref_mut() {
-            // Before 3.11 Python knows only its own ids of threads; a loop that is kept then is
-            // on the first thread, as servers have it.
-            let running = python.looping_threads().into_iter();
-            let own = |id: Option<u64>| id.and_then(|id| u32::try_from(id).ok());
-            loops.extend(running.map(|(_, id)| own(id).unwrap_or_else(|| view.pid())));
-        }
-        loops.sort_unstable();
-        loops.dedup();
-        if !loops.is_empty() {
-            return Ok(loops);
-        }
-        if started.elapsed() > LOOP_WAIT_MAX {
-            return Err(TraceError::NoLoop {
-                pid: view.pid(),
-                waited: LOOP_WAIT_MAX,
-            });
-        }
-        #[expect(clippy::disallowed_methods, reason = "a thread of the tracer's own")]
-        thread::sleep(LOOP_WAIT_STEP);
+/// In machine code, workers that compute right now are met a moment later.
+const LOOK_ON_FOR: Duration = Duration::from_millis(200);
+
+/// Finds the threads of a process that run event loops.
+pub(super) struct LoopFinder {
+    view: ProcessView,
+    /// For programs in machine code, where a loop that is busy is known by its stack.
+    machine_code: Option<(Finder, Judge)>,
+}
+
+impl LoopFinder {
+    pub(super) fn new(
+        view: &ProcessView,
+        names: &[(SocketAddr, String)],
+        is_python: bool,
+    ) -> Result<Self, ProcessError> {
+        let machine_code = if is_python {
+            None
+        } else {
+            Some((Finder::default(), Judge::new(view, names)?))
+        };
+        Ok(Self {
+            view: view.clone(),
+            machine_code,
+        })
     }
+
+    /// Loops that can be seen now, without those that are known.
+    pub(super) fn look(&mut self, known: &BTreeSet<u32>) -> Result<Vec<u32>, TraceError> {
+        let Some((finder, judge)) = &mut self.machine_code else {
+            let mut waiting = waiting_threads(&self.view)?;
+            waiting.retain(|tid| !known.contains(tid));
+            return Ok(waiting);
+        };
+        let found = finder.find(&self.view, judge, |tid| known.contains(&tid))?;
+        Ok(found.into_iter().map(|found| found.tid).collect())
+    }
+
+    /// Those that are seen within five seconds.
+    pub(super) fn find_first(
+        &mut self,
+        mut python: Option<&mut PythonStacks>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Vec<u32>, TraceError> {
+        let (started, pid) = (Instant::now(), self.view.pid());
+        let mut loops = BTreeSet::new();
+        let mut first = None;
+        loop {
+            loops.extend(self.look(&loops)?);
+            if let Some(python) = python.as_deref_mut() {
+                loops.extend(running_loops(&self.view, python));
+            }
+            if !loops.is_empty() {
+                let first = *first.get_or_insert_with(Instant::now);
+                if self.machine_code.is_none() || first.elapsed() >= LOOK_ON_FOR {
+                    return Ok(loops.into_iter().collect());
+                }
+            } else if started.elapsed() > LOOP_WAIT_MAX {
+                let waited = LOOP_WAIT_MAX;
+                return Err(TraceError::NoLoop { pid, waited });
+            }
+            if is_over() {
+                return Err(TraceError::Stopped { pid });
+            }
+            #[expect(clippy::disallowed_methods, reason = "a thread of the tracer's own")]
+            thread::sleep(LOOP_WAIT_STEP);
+        }
+    }
+}
+
+/// Loops of Python, whatever they do. Before 3.11 Python knows only its own ids of threads; a loop
+/// that is kept then is on the first thread, as servers have it. Since, it tells the number in its
+/// own namespace, which is somebody else's here: one that is nobody's is not taken.
+fn running_loops(view: &ProcessView, python: &mut PythonStacks) -> Vec<u32> {
+    let running = python.looping_threads().into_iter();
+    let known = running.filter_map(|(_, inner)| match inner {
+        Some(inner) => view.tid_of_inner(inner),
+        None => Some(view.pid()),
+    });
+    known.collect()
 }
 
 /// Threads that wait for events now.
@@ -110,7 +165,12 @@ fn not_covered(python: Option<&PythonStacks>, which: TracedThreads) -> Vec<Strin
             "Python {}: a lock that was free when it was taken makes no system call",
             python.version()
         )),
-        None => lines.push("a lock that was free when it was taken makes no system call".into()),
+        None => lines.extend([
+            "a lock that was free when it was taken makes no system call".to_owned(),
+            "a loop that neither waited for events nor showed Tokio or Node on its stack: workers \
+             that are busy all the time are known by their symbols only"
+                .to_owned(),
+        ]),
     }
     if which == TracedThreads::Loops {
         lines.push("threads that run no event loop".to_owned());

@@ -10,6 +10,7 @@ use super::finder::Finder;
 use super::judge::{Judge, Seen};
 use super::ledger::{Charge, Site};
 use super::pace::Pace;
+use super::program::Program;
 use super::summary::Parts;
 use super::watched_thread::{WatchedThread, site};
 use crate::process::{Activity, ProcessError, ProcessView};
@@ -49,6 +50,8 @@ impl Default for WatchOptions {
 pub struct Watch {
     view: ProcessView,
     command: String,
+    program: Program,
+    peers: Vec<(SocketAddr, String)>,
     judge: Judge,
     finder: Finder,
     threads: Vec<WatchedThread>,
@@ -93,10 +96,13 @@ impl Watch {
             return Err(WatchError::Itself { pid });
         }
         let view = ProcessView::of(pid)?;
+        let program = Program::of(&view)?;
         let judge = Judge::new(&view, &options.peers)?;
         let now = Instant::now();
         let mut watch = Self {
             command: view.command()?,
+            program,
+            peers: options.peers.clone(),
             view,
             judge,
             finder: Finder::default(),
@@ -203,6 +209,9 @@ impl Watch {
 
     /// What was seen so far.
     pub fn summary(&mut self) -> WatchSummary {
+        if let Err(error) = self.judge.look_again() {
+            self.end(&error.into());
+        }
         for thread in self.threads.iter_mut().filter(|thread| !thread.has_ended()) {
             if thread.catch_up().is_err() || thread.read_run_delay().is_err() {
                 thread.end();
@@ -226,8 +235,11 @@ impl Watch {
         self.pace.next(now, is_told, fill)
     }
 
-    /// Looks for loops that weren't there before, and for the process' end.
+    /// Looks for loops that weren't there before, for the process' end, and for another program in
+    /// its place.
     fn search(&mut self) -> Result<(), WatchError> {
+        self.check_program()?;
+        self.judge.look_again()?;
         let threads = &self.threads;
         let known = |tid| {
             let mut living = threads.iter().filter(|thread| !thread.has_ended());
@@ -257,6 +269,24 @@ impl Watch {
                 thread.end();
             }
         }
+        Ok(())
+    }
+
+    /// Before a first loop was found the process may become what it is to be, as when a shell or a
+    /// launcher starts it; after that it is another one.
+    fn check_program(&mut self) -> Result<(), WatchError> {
+        let program = Program::of(&self.view)?;
+        if program == self.program {
+            return Ok(());
+        }
+        if !self.threads.is_empty() {
+            let pid = self.view.pid();
+            return Err(WatchError::OtherProgram { pid });
+        }
+        self.judge = Judge::new(&self.view, &self.peers)?;
+        self.finder = Finder::default();
+        self.command = self.view.command()?;
+        self.program = program;
         Ok(())
     }
 
@@ -377,6 +407,9 @@ impl Watch {
             WatchError::Process(ProcessError::Ended { .. } | ProcessError::TaskEnded { .. }) => {
                 "The process ended while it was watched; this is what was seen until then."
                     .to_owned()
+            }
+            WatchError::OtherProgram { .. } => {
+                "The process runs another program now; this is what was seen until then.".to_owned()
             }
             error => format!("The watch ended early: {error}"),
         });

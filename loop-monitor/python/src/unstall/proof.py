@@ -91,12 +91,14 @@ class ProofMemory:
     def leave(self, slot: int) -> None:
         """End the step that runs, and count it."""
         words = self._words
-        serial, words[slot] = words[slot], 0
+        serial = words[slot]
         at = _FIRST_REQUEST + serial % REQUESTS * REQUEST_WORDS
         if words[at] == serial:
             endpoint = words[at + 1]
             counted = at + 2 if endpoint == 0 else _endpoint_at(endpoint - 1) + 1
             words[counted] += 1
+        # Last, because it says that the step is over and counted.
+        words[slot] = 0
 
     def settle(self, serial: int, name: str) -> None:
         """Learn a request's endpoint."""

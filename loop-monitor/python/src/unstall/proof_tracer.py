@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ _END_MARK = 0x55_4E53_5441_4C4C
 
 _BEGIN_MARK = _END_MARK - 1
 """The same for its beginning."""
+
+_ENDS_WITHIN_S = 5.0
+"""A command that has nothing more to read ends at once."""
 
 _PR_SET_PTRACER = 0x5961_6D61
 _YAMA_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -30,6 +34,7 @@ class ProofTracer:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._command: subprocess.Popen[str] | None = None
+        self._program = "unstall"
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the command
 
     def is_usable(self) -> bool:
@@ -67,13 +72,14 @@ class ProofTracer:
         self._complaints.close()
 
     def _start(self) -> "subprocess.Popen[str]":
-        program = os.environ.get("UNSTALL_BIN") or shutil.which("unstall")
+        program = find_program()
         if program is None:
             message = (
-                "the command `unstall` isn't on the PATH; it comes with the wheel, or name it "
-                "by UNSTALL_BIN"
+                f"the command `unstall` is neither beside {sys.executable} nor on the PATH; it "
+                "comes with the wheel, or name it by UNSTALL_BIN"
             )
             raise ProofUnavailableError(message)
+        self._program = program
         words = [program, "prove", "--pid", str(self._pid), "--events", "--stretches"]
         try:
             command = subprocess.Popen(  # noqa: S603 - the command that the user installed
@@ -96,14 +102,47 @@ class ProofTracer:
         assert command is not None  # noqa: S101 - only called after the start
         assert command.stdout is not None  # noqa: S101 - it is a pipe
         line = command.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line else {}
+        told = _told(line)
         if told.get("event") != event:
             self._command = None
-            status = command.wait()
-            self._complaints.seek(0)
-            said = self._complaints.read().strip().removeprefix("error: ")
-            raise ProofUnavailableError(said or f"`unstall prove` ended with status {status}")
+            raise ProofUnavailableError(self._complaint(command, line))
         return told
+
+    def _complaint(self, command: "subprocess.Popen[str]", line: str) -> str:
+        """End a command that went wrong, and give its own words for it."""
+        assert command.stdin is not None  # noqa: S101 - it is a pipe
+        assert command.stdout is not None  # noqa: S101 - it is a pipe
+        # It waits for the next word; and if it is no `unstall`, nothing tells it to end.
+        with contextlib.suppress(BrokenPipeError):
+            command.stdin.close()
+        command.stdout.close()
+        try:
+            status = command.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            status = command.wait()
+        self._complaints.seek(0)
+        said = self._complaints.read().strip().removeprefix("error: ")
+        if line:
+            words = f"`{self._program} prove` said {line.strip()[:200]!r}, which is no event"
+            return f"{words}: is that the command of this wheel? {said}".strip()
+        return said or f"`unstall prove` ended with status {status}"
+
+
+def find_program() -> str | None:
+    """Find the command: named by UNSTALL_BIN, or of this environment, or anywhere on the PATH."""
+    named = os.environ.get("UNSTALL_BIN")
+    beside = shutil.which("unstall", path=Path(sys.executable).parent) if sys.executable else None
+    return named or beside or shutil.which("unstall")
+
+
+def _told(line: str) -> dict[str, Any]:
+    """Read one event; nothing of what isn't one."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _mark(offset: int) -> None:
