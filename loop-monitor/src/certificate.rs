@@ -46,7 +46,7 @@ pub struct Certificate {
 pub enum ProofMethod {
     /// By the kernel, inside polls only (Syscall User Dispatch).
     SyscallUserDispatch,
-    /// By another process, on the whole loop thread (ptrace).
+    /// By another process, on the event loops' threads (ptrace).
     Tracing,
     /// Not at all: nothing is proven.
     Unsupported {

@@ -17,6 +17,7 @@ pub mod sockets;
 pub mod stack;
 pub mod symbols;
 pub mod task;
+pub(crate) mod tokio_place;
 mod unix_peer;
 mod unwind_tables;
 

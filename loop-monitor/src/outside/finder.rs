@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::judge::{Judge, is_tokio, waits_for_events};
+use super::judge::{Judge, waits_for_events};
 use super::runtime::Runtime;
-use crate::cause::Frame;
+use crate::process::tokio_place::runs_tasks;
 use crate::process::{Activity, Call, ProcessError, ProcessView, Task};
 
 /// Stacks read in one search: a pool may have hundreds of threads, and they don't hurry.
@@ -131,7 +131,7 @@ impl Finder {
             if frames.is_empty() {
                 continue; // It ran: next time.
             }
-            if runs_tokio(&frames) && events.is_none() {
+            if runs_tasks(&frames) && events.is_none() {
                 found.push(Found {
                     tid: *tid,
                     events: None,
@@ -162,15 +162,6 @@ impl Finder {
     }
 }
 
-/// A worker, or a thread that drives a runtime of one thread. A pool's thread has neither on its
-/// stack, whatever its name.
-fn runs_tokio(frames: &[Frame]) -> bool {
-    frames.iter().filter(|frame| is_tokio(frame)).any(|frame| {
-        frame.function.contains("multi_thread::worker::")
-            || frame.function.contains("scheduler::current_thread::")
-    })
-}
-
 /// The descriptor on whose events a thread waits now.
 fn events_of(view: &ProcessView, tid: u32) -> Result<Option<u64>, ProcessError> {
     let task: Task = view.task(tid)?;
@@ -185,6 +176,7 @@ fn events_of(view: &ProcessView, tid: u32) -> Result<Option<u64>, ProcessError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Frame;
 
     fn stack(functions: &[&str]) -> Vec<Frame> {
         let frame = |function: &&str| Frame {
@@ -204,10 +196,10 @@ mod tests {
             "tokio::runtime::scheduler::multi_thread::worker::Context::park_internal",
             "tokio::runtime::blocking::pool::Inner::run",
         ]);
-        assert!(runs_tokio(&worker));
+        assert!(runs_tasks(&worker));
         let pool = stack(&["syscall", "tokio::runtime::blocking::pool::Inner::run"]);
-        assert!(!runs_tokio(&pool));
+        assert!(!runs_tasks(&pool));
         let main = stack(&["tokio::runtime::scheduler::multi_thread::MultiThread::block_on"]);
-        assert!(!runs_tokio(&main));
+        assert!(!runs_tasks(&main));
     }
 }

@@ -12,6 +12,7 @@ use super::watched_thread::site;
 use crate::cause::{Cause, CauseClass, Frame};
 use crate::process::descriptors::{Descriptors, Subject};
 use crate::process::peers::Peers;
+use crate::process::tokio_place;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
 
 /// Distinct causes kept; those beyond are known by their call alone.
@@ -198,7 +199,7 @@ impl Judge {
             return Ok(Seen::Moved);
         }
         let mut cause = self.namer.resolve(&sighting)?;
-        self.knows_tokio |= cause.frames.iter().any(is_tokio);
+        self.knows_tokio |= tokio_place::is_parked(&cause.frames).is_some();
         if let Activity::Call(call) = &sighting.look.activity {
             let events = Call::of(call.number).is_some_and(|call| waits_for_events(call.name));
             if events && own_events.is_none_or(|own| call.arguments[0] < own) {
@@ -262,7 +263,11 @@ impl Judge {
         if events && is_own(site.argument, own_events, stack.as_ref()) {
             return Ok(Seen::OwnEvents(site, site.argument));
         }
-        if stack.as_ref().is_some_and(PythonStack::starts_a_thread) {
+        let Some(stack) = stack else {
+            // Its frames moved while they were read, and hold still at a later look.
+            return Ok(Seen::Moved);
+        };
+        if stack.starts_a_thread() {
             return Ok(Seen::Waiting(site, Charge::Machine));
         }
         let target = match &subject {
@@ -277,8 +282,8 @@ impl Judge {
             class,
             syscall: call.map(|call| call.name.to_owned()),
             target,
-            endpoint: stack.as_ref().and_then(PythonStack::handler),
-            frames: stack.map(PythonStack::into_step).unwrap_or_default(),
+            endpoint: stack.handler(),
+            frames: stack.into_step(),
         });
         Ok(Seen::Waiting(site, Charge::Cause(number)))
     }
@@ -286,12 +291,8 @@ impl Judge {
     /// An idle worker waits for a lock within Tokio's own parking. Where symbols were stripped,
     /// that can't be told from a lock of the program: it is taken for idle, and a note says so.
     fn is_parked(&self, frames: &[Frame]) -> bool {
-        let innermost = frames.iter().find(|frame| is_tokio(frame));
-        match (self.runtime, innermost) {
-            (Runtime::Tokio, Some(frame)) => frame.function.contains("multi_thread::park"),
-            (Runtime::Tokio, None) => !self.knows_tokio,
-            _ => false,
-        }
+        let is_parked = tokio_place::is_parked(frames).unwrap_or(!self.knows_tokio);
+        self.runtime == Runtime::Tokio && is_parked
     }
 
     /// What sleeping at a place is, where its call and its object tell that it keeps nobody.
@@ -394,7 +395,7 @@ impl Judge {
     pub(super) fn native_frames(&mut self, task: &Task) -> Result<Vec<Frame>, ProcessError> {
         let cause = self.namer.name(task)?;
         let frames = cause.map(|cause| cause.frames).unwrap_or_default();
-        self.knows_tokio |= frames.iter().any(is_tokio);
+        self.knows_tokio |= tokio_place::is_parked(&frames).is_some();
         Ok(frames)
     }
 }
@@ -419,13 +420,6 @@ fn is_own(on: u64, own_events: Option<u64>, stack: Option<&PythonStack>) -> bool
         Some(stack) if stack.is_asyncio() => stack.is_asyncio_waiting(),
         _ => own_events.is_none_or(|own| on < own),
     }
-}
-
-pub(super) fn is_tokio(frame: &Frame) -> bool {
-    frame
-        .function
-        .trim_start_matches('<')
-        .starts_with("tokio::")
 }
 
 /// Calls in which a loop waits when it has nothing to do.

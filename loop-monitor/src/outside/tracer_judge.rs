@@ -12,6 +12,7 @@ use crate::cause::{Cause, CauseClass, Frame, Target};
 use crate::process::address_space::AddressSpace;
 use crate::process::descriptors::Descriptors;
 use crate::process::stack::{Registers, StackCopy, Stacks};
+use crate::process::tokio_place;
 use crate::process::{Call, ProcessView, Syscall};
 
 /// How much of a stack is searched for the code that made a call.
@@ -186,7 +187,7 @@ impl Judge {
             return Seen::Harmless;
         }
         let frames = self.machine_frames(entry);
-        if class == CauseClass::Lock && frames.iter().any(is_parked_worker) {
+        if class == CauseClass::Lock && tokio_place::is_parked(&frames) == Some(true) {
             return Seen::OwnWait;
         }
         if frames.iter().take(MONITOR_FRAMES_MAX).any(is_monitor) {
@@ -305,12 +306,6 @@ fn imported() -> Cause {
         endpoint: None,
         frames: Vec::new(),
     }
-}
-
-/// A worker of Tokio that has nothing to do, while another one waits for events.
-fn is_parked_worker(frame: &Frame) -> bool {
-    let name = frame.function.as_str();
-    name.contains("tokio::runtime") && name.contains("park")
 }
 
 /// The readings of a monitor inside of the program.

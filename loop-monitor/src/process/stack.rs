@@ -21,6 +21,8 @@ pub const STACK_COPY_BYTES: usize = 64 * 1024;
 const FRAMES_MAX: usize = 256;
 /// Frames are rarely larger; a chain with larger ones isn't believed.
 const FRAME_BYTES_MAX: u64 = 1 << 20;
+/// A function that jumps on to another one is searched for the jump so far.
+const TAIL_CALL_BYTES_MAX: usize = 1_024;
 /// Places that look like a frame and are weighed against each other.
 const CANDIDATES_MAX: usize = 16;
 /// Links of the chain that must hold before a frame pointer is believed.
@@ -220,16 +222,46 @@ impl Stacks {
                 candidates += 1;
                 lowest = lowest.or(Some(at));
                 match self.call_target(back) {
-                    Some(target) if Some(target) == function => return Some(at),
+                    Some(target)
+                        if function.is_some_and(|function| self.leads_to(target, function)) =>
+                    {
+                        return Some(at);
+                    }
                     Some(_) => {}
                     None => lowest_indirect = lowest_indirect.or(Some(at)),
                 }
             }
             at += 8;
         }
-        // A call through a pointer may be for anybody, one for another function for somebody who
-        // jumped on to this one.
+        // A call through a pointer may be for anybody.
         lowest_indirect.or(lowest)
+    }
+
+    /// Whether who calls `target` may be in `function`: it is the same, or its last act is a jump
+    /// there, which leaves no frame of its own (`e9 rel32`, `0f 80+cc rel32`, or `ff 25 rel32`
+    /// through a pointer; Intel's manual, volume 2, JMP and Jcc).
+    fn leads_to(&self, target: u64, function: u64) -> bool {
+        if target == function {
+            return true;
+        }
+        let mut code = [0; TAIL_CALL_BYTES_MAX];
+        // What isn't mapped has no code.
+        let length = self.view.read_memory(target, &mut code).unwrap_or(0);
+        let ends = (0_u64..).zip(code[..length].windows(6));
+        ends.into_iter().any(|(offset, bytes)| {
+            let to = |at: usize, length: u64| {
+                let mut distance = [0; 4];
+                distance.copy_from_slice(&bytes[at..at + 4]);
+                let next = target.wrapping_add(offset + length);
+                next.wrapping_add_signed(i64::from(i32::from_le_bytes(distance)))
+            };
+            match bytes {
+                [0xe9, ..] => to(1, 5) == function,
+                [0x0f, 0x80..=0x8f, ..] => to(2, 6) == function,
+                [0xff, 0x25, ..] => self.view.read_word(to(2, 6)) == Some(function),
+                _ => false,
+            }
+        })
     }
 
     fn chain_holds(&self, mut at: u64, stack: &StackCopy) -> bool {

@@ -11,6 +11,7 @@ use crate::cause::{Cause, CauseClass, Frame, Target};
 use crate::certificate::{Exemption, Finding};
 use crate::process::descriptors::{Descriptors, parse_address};
 use crate::process::peers::Peers;
+use crate::process::tokio_place::is_folder_of;
 use crate::process::{ProcessView, Registers, StackCopy, Stacks};
 
 /// The reason of calls within Tokio's own.
@@ -246,21 +247,11 @@ fn is_of_tokio(frame: &Frame) -> bool {
     if HELD_FOR_THE_PROGRAM.iter().any(|held| file.ends_with(held)) {
         return false;
     }
+    const CRATES: [&str; 2] = ["tokio", "tokio-util"];
     let folders: Vec<&str> = file.split('/').collect();
     folders
         .windows(2)
-        .any(|pair| pair[1] == "src" && is_folder_of_tokio(pair[0]))
-}
-
-/// `tokio`, `tokio-util`, or one of them with a version.
-fn is_folder_of_tokio(folder: &str) -> bool {
-    let Some(rest) = folder.strip_prefix("tokio") else {
-        return false;
-    };
-    let rest = rest.strip_prefix("-util").unwrap_or(rest);
-    let version = rest.strip_prefix('-');
-    rest.is_empty()
-        || version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
+        .any(|pair| pair[1] == "src" && CRATES.iter().any(|name| is_folder_of(pair[0], name)))
 }
 
 /// Names of the C library, and the families of jemalloc and mimalloc.
