@@ -323,8 +323,9 @@ fn a_version_that_dies_in_every_block_is_a_regression() {
     for block in record.blocks.iter().filter(|block| block.arm == "after") {
         assert!(block.errors.values().sum::<u64>() > 0, "{:?}", block.errors);
         // The service ends at the 30th request: one is the look for a monitor, and of the 28
-        // before the last the other user's may still be under way.
-        assert!((27..=28).contains(&block.completed), "{}", block.completed);
+        // before the last the other user's may still be under way, or one or two more be answered
+        // until the process is gone.
+        assert!((27..=30).contains(&block.completed), "{}", block.completed);
     }
 }
 
