@@ -21,6 +21,7 @@ pub(crate) mod tokio_place;
 mod unix_peer;
 mod unwind_tables;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -205,12 +206,25 @@ impl ProcessView {
         Ok(words.join(" ").replace(['\n', '\r'], " "))
     }
 
-    /// The numbers of its threads now.
+    /// The numbers of its threads now. The kernel may leave out living threads while others end
+    /// (`next_tid` of its `fs/proc/base.c`), so the list is read until nothing new is in it.
     ///
     /// # Errors
     /// When it has ended.
-    #[expect(clippy::disallowed_methods, reason = "a folder of procfs, in memory")]
     pub fn task_ids(&self) -> Result<Vec<u32>, ProcessError> {
+        let mut ids = BTreeSet::new();
+        for _ in 0..LISTINGS_MAX {
+            let known = ids.len();
+            ids.extend(self.list_tasks()?);
+            if ids.len() == known {
+                break;
+            }
+        }
+        Ok(ids.into_iter().collect())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a folder of procfs, in memory")]
+    fn list_tasks(&self) -> Result<Vec<u32>, ProcessError> {
         let folder = self.root.join("task");
         let entries = fs::read_dir(&folder).map_err(|error| self.error(&folder, error))?;
         let mut ids = Vec::new();
@@ -224,7 +238,6 @@ impl ProcessView {
                     .and_then(|name| name.parse::<u32>().ok()),
             );
         }
-        ids.sort_unstable();
         Ok(ids)
     }
 
@@ -353,6 +366,8 @@ fn innermost(status: &str, tid: u32) -> Option<u64> {
     }
 }
 
+/// Threads may start as fast as they are listed.
+const LISTINGS_MAX: usize = 5;
 /// Pages are at least this large on every Linux.
 const PAGE: usize = 4096;
 

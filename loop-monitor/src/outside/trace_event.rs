@@ -86,7 +86,7 @@ impl fmt::Display for TraceEnd {
 pub enum TraceEnd {
     /// It was asked to.
     Asked,
-    /// The traced program said so itself ([`MARKER_OFFSET`]).
+    /// The traced program said so itself (the tracer's `MARKER_OFFSET`).
     Marked,
     /// The process has ended.
     Exited,
