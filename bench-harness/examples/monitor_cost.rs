@@ -3,13 +3,14 @@
 //!
 //! First the share of the reference service's CPU per `/health` request that is the monitor's,
 //! computed from what a poll and a park cost it (`cargo bench -p unstall-loop-monitor`) and how
-//! many there were. Then what a watch from outside takes of the service's throughput: the same
-//! process under the same load, with and without `unstall watch` attached, in pairs that
-//! alternate in order. Prints Markdown. Needs `unstall` and `unstall-reference` beside the folder
+//! many there were. Then what a watch from outside takes of the service's throughput and CPU, and
+//! uses itself: the same process under the same load, with and without `unstall watch` attached, in
+//! pairs that alternate in order. Prints Markdown. Needs `unstall` and `unstall-reference` beside the folder
 //! of this program.
 
 use std::error::Error;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ const TEMPLATE: &str = "unstall_cost_template";
 const USERS: u32 = 20;
 /// Requests whose polls and parks are counted.
 const REQUESTS: u64 = 60_000;
+/// Stretches of the request whose price is given, by the benchmark that gives it.
+const STRETCHES_PRICED: f64 = 5.0;
 /// One stretch with or without a watch.
 const STRETCH: Duration = Duration::from_secs(3);
 /// For a watch to find the loops before its stretch begins.
@@ -126,55 +129,99 @@ fn share(plan: &Arc<Plan>, service: &ServiceProcess, prices: &Prices) -> Result<
         poll_ns,
         park_ns,
     } = prices;
-    let further = (polls - 1.0).max(0.0);
+    let further = polls - STRETCHES_PRICED;
     let monitor_us = (request_ns + further * poll_ns + parks * park_ns) / 1e3;
     Ok(format!(
         "| per `/health` request, {USERS} users | |\n|---|---|\n\
          | CPU of the service | {cpu_us:.2} µs |\n\
-         | the monitor's price of a request of one poll | {request_ns:.0} ns |\n\
-         | further polls, {poll_ns:.0} ns each | {further:.2} |\n\
+         | measured stretches (call, polls, dropping of the body) | {polls:.2} |\n\
+         | the monitor's price of {STRETCHES_PRICED} of them and of finding the endpoint | {request_ns:.0} ns |\n\
+         | of one more, or less | {poll_ns:.0} ns |\n\
          | parks, {park_ns:.0} ns each | {parks:.3} |\n\
          | the monitor's share of the CPU | {:.2} % |\n",
         100.0 * monitor_us / cpu_us
     ))
 }
 
-/// Throughput with a watch over throughput without, pair by pair.
+/// What one stretch came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    requests_per_second: f64,
+    /// Of the service, in µs.
+    cpu_per_request: f64,
+    /// Of the watch, over the service's own.
+    watch_share: f64,
+}
+
+/// With a watch over without, pair by pair.
 fn watched(plan: &Arc<Plan>, service: &ServiceProcess, pairs: usize) -> Result<String, Failure> {
-    let mut ratios = Vec::new();
+    let (mut rates, mut prices, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..pairs {
-        let mut rates = [0.0; 2];
+        let mut seen = [Stretch::default(); 2];
         for turn in 0..2 {
             let is_watched = (pair + turn) % 2 == 0;
-            let watch = is_watched
-                .then(|| start_watch(service.process_id()))
-                .transpose()?;
-            // Also without, so that both begin alike.
-            thread::sleep(ATTACHED_WITHIN);
-            let measured = load(plan, service, Amount::For(STRETCH))?;
-            if let Some(mut watch) = watch {
-                if let Some(status) = watch.try_wait()? {
-                    return Err(format!("the watch ended before its stretch: {status}").into());
-                }
-                watch.kill()?;
-                watch.wait()?;
-            }
-            let rate = measured.completed as f64 / measured.wall.as_secs_f64();
-            rates[usize::from(is_watched)] = rate;
+            seen[usize::from(is_watched)] = stretch(plan, service, is_watched)?;
         }
-        ratios.push(rates[1] / rates[0]);
+        let [without, with] = seen;
+        rates.push(with.requests_per_second / without.requests_per_second);
+        prices.push(with.cpu_per_request / without.cpu_per_request);
+        shares.push(with.watch_share);
     }
-    ratios.sort_by(f64::total_cmp);
-    let (low, high, confidence) = interval(&ratios);
     Ok(format!(
-        "| throughput with `unstall watch` attached ÷ without, {pairs} pairs | |\n|---|---|\n\
-         | median | {:.4} |\n| {:.1} % interval of the median | {low:.4} – {high:.4} |\n\
-         | lowest and highest pair | {:.4}, {:.4} |\n",
-        median(&ratios),
-        100.0 * confidence,
-        ratios[0],
-        ratios[ratios.len() - 1]
+        "| `unstall watch` attached, {pairs} pairs | median | 95 % interval of the median | lowest, highest |\n\
+         |---|---|---|---|\n{}\n{}\n{}\n",
+        row("throughput, with ÷ without", rates),
+        row("CPU of the service per request, with ÷ without", prices),
+        row("CPU of the watch ÷ CPU of the service", shares),
     ))
+}
+
+/// Loads the service for a while.
+fn stretch(
+    plan: &Arc<Plan>,
+    service: &ServiceProcess,
+    is_watched: bool,
+) -> Result<Stretch, Failure> {
+    let watch = is_watched
+        .then(|| start_watch(service.process_id()))
+        .transpose()?;
+    // Also without, so that both begin alike.
+    thread::sleep(ATTACHED_WITHIN);
+    let group = service.process_id().cast_signed();
+    let watch_cpu = |watch: &Option<Child>| -> Result<Duration, Failure> {
+        let group = watch.as_ref().map(|watch| watch.id().cast_signed());
+        Ok(group.map_or(Ok(Duration::ZERO), |group| {
+            GroupSample::take(group).map(|sample| sample.cpu)
+        })?)
+    };
+    let (own_before, watch_before) = (GroupSample::take(group)?.cpu, watch_cpu(&watch)?);
+    let measured = load(plan, service, Amount::For(STRETCH))?;
+    let own = GroupSample::take(group)?.cpu - own_before;
+    let watching = watch_cpu(&watch)?.saturating_sub(watch_before);
+    if let Some(mut watch) = watch {
+        if let Some(status) = watch.try_wait()? {
+            return Err(format!("the watch ended before its stretch: {status}").into());
+        }
+        watch.kill()?;
+        watch.wait()?;
+    }
+    let requests = measured.completed as f64;
+    Ok(Stretch {
+        requests_per_second: requests / measured.wall.as_secs_f64(),
+        cpu_per_request: own.as_secs_f64() * 1e6 / requests,
+        watch_share: watching.as_secs_f64() / own.as_secs_f64(),
+    })
+}
+
+fn row(name: &str, mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = interval(&values);
+    format!(
+        "| {name} | {:.4} | {low:.4} – {high:.4} | {:.4}, {:.4} |",
+        median(&values),
+        values[0],
+        values[values.len() - 1]
+    )
 }
 
 fn start_watch(pid: u32) -> Result<Child, Failure> {
@@ -190,6 +237,8 @@ fn start_watch(pid: u32) -> Result<Child, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // Its CPU is a group's.
+        .process_group(0)
         .spawn()?;
     Ok(watch)
 }
@@ -250,19 +299,19 @@ fn median(sorted: &[f64]) -> f64 {
 
 /// Order statistics that hold the median with at least 95 %, by the binomial distribution; the
 /// extremes where there are too few for that.
-fn interval(sorted: &[f64]) -> (f64, f64, f64) {
+fn interval(sorted: &[f64]) -> (f64, f64) {
     let count = sorted.len();
     let mut choose = 1.0;
     let mut tail = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let all = tail;
-    let mut best = (sorted[0], sorted[count - 1], 1.0 - 2.0 * tail);
+    let mut best = (sorted[0], sorted[count - 1]);
     for cut in 1..count / 2 {
         choose *= (count - cut + 1) as f64 / cut as f64;
         tail += choose * all;
         if 2.0 * tail > 0.05 {
             break;
         }
-        best = (sorted[cut], sorted[count - 1 - cut], 1.0 - 2.0 * tail);
+        best = (sorted[cut], sorted[count - 1 - cut]);
     }
     best
 }
