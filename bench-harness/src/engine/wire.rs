@@ -48,7 +48,8 @@ impl Wire {
         self.authority = target.host_header();
         self.headers = rendered.headers;
         if !self.headers.iter().any(|(name, _)| name == "user-agent") {
-            self.headers.push(("user-agent".to_owned(), AGENT.to_owned()));
+            self.headers
+                .push(("user-agent".to_owned(), AGENT.to_owned()));
         }
         self.check()?;
         self.serialise(&rendered.body);
@@ -74,9 +75,16 @@ impl Wire {
     /// The parts, for protocols that frame them in another way: method, path with its query,
     /// authority, header fields without host and length, body.
     #[expect(dead_code, reason = "HTTP/2 frames a request of these")]
+    #[expect(clippy::type_complexity, reason = "five borrowed parts of one request")]
     pub(super) fn parts(&self) -> (&str, &str, &str, &[(String, String)], &[u8]) {
         let body = &self.http1[self.head_bytes..];
-        (&self.method, &self.path, &self.authority, &self.headers, body)
+        (
+            &self.method,
+            &self.path,
+            &self.authority,
+            &self.headers,
+            body,
+        )
     }
 
     /// Whether the answer has no body, whatever its headers say.
@@ -88,7 +96,8 @@ impl Wire {
         let out = &mut self.http1;
         out.clear();
         let line = [&*self.method, " ", &self.path, " HTTP/1.1\r\n"];
-        line.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+        line.iter()
+            .for_each(|part| out.extend_from_slice(part.as_bytes()));
         field(out, "host", &self.authority);
         for (name, value) in &self.headers {
             field(out, name, value);
@@ -103,20 +112,23 @@ impl Wire {
 
     /// Nothing may end a line, or the request, but where this module does.
     fn check(&self) -> Result<(), Failure> {
-        let unusable = |what: String| {
-            Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"))
-        };
+        let unusable =
+            |what: String| Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"));
         if !is_token(&self.method) {
             return Err(unusable(format!("`{}` is no method", self.method)));
         }
         let is_target = |byte: u8| byte > b' ' && byte != 0x7f;
         if !(self.path.starts_with('/') || self.path == "*") || !self.path.bytes().all(is_target) {
-            return Err(unusable("its path and query are no request target".to_owned()));
+            return Err(unusable(
+                "its path and query are no request target".to_owned(),
+            ));
         }
         for (name, value) in &self.headers {
             let is_text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
             if !is_token(name) || !value.bytes().all(is_text) {
-                return Err(unusable(format!("`{name}` is no header, or its value none")));
+                return Err(unusable(format!(
+                    "`{name}` is no header, or its value none"
+                )));
             }
         }
         Ok(())
