@@ -9,10 +9,10 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
 use unstall_scenarios::plan::Plan;
 
-use super::connection::SocketStamps;
 use super::exchange::Stamps;
 use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
+use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
