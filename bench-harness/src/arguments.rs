@@ -19,6 +19,10 @@ mod selftest;
 
 pub(crate) use selftest::{SelftestArguments, SelftestSubject};
 
+mod target;
+
+pub(crate) use target::AccessArguments;
+
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
                           3 invalid measurement, 4 inconclusive.";
@@ -154,9 +158,11 @@ pub(crate) struct ScenarioArguments {
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArguments,
-    /// The running service
+    /// The running service: http://…, https://… or unix:/run/app.sock
     #[arg(long, value_name = "URL")]
     pub(crate) target: String,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Users at once, one level after the other [default: the scenario's]
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -193,6 +199,8 @@ pub(crate) struct AbArguments {
     /// The new version: a URL, or a command that starts it
     #[arg(long, value_name = "Y")]
     pub(crate) after: String,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Pairs of blocks, one block of each version in a pair
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -20,7 +20,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 2;
+pub const SCHEMA_MINOR: u32 = 3;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
@@ -191,6 +191,21 @@ pub struct Arm {
     pub url: Option<String>,
     /// Commit of the service, where it is known.
     pub git: Option<String>,
+    /// How it was reached, where that isn't the usual way: directly, every certificate verified,
+    /// TLS sessions resumed by the user who had them. Since 1.3.
+    #[serde(default)]
+    pub access: Option<ArmAccess>,
+}
+
+/// How an arm was reached, where its URL doesn't tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmAccess {
+    /// No certificate was verified: anybody may have answered.
+    pub insecure: bool,
+    /// Every TLS handshake was a full one.
+    pub full_handshakes: bool,
+    /// The proxy between, without its credentials.
+    pub proxy: Option<String>,
 }
 
 /// One arm, one process start, one level, one stretch of load: the sampling unit.

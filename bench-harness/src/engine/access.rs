@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::proxy::{Proxy, ProxyError};
-use super::tls::{Handshakes, Tls, TlsError, TlsOptions};
+use super::tls::{self, Handshakes, Tls, TlsError, TlsOptions};
 
 /// How targets are reached, as the command line has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub struct TargetOptions {
     pub client_certificate: Option<PathBuf>,
     /// PEM file of its private key.
     pub client_key: Option<PathBuf>,
-    /// The name that is asked for and must be in the certificate, instead of the target's host.
+    /// The service's name, instead of the target's host: what it is asked for, and what its
+    /// certificate must hold.
     pub server_name: Option<String>,
     /// Any certificate will do.
     pub insecure: bool,
@@ -25,9 +26,12 @@ pub struct TargetOptions {
     pub proxy: Option<String>,
 }
 
-/// The same, with its files read and checked. Clones share it.
+/// The same, with its files read and checked. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Access(Arc<Resolved>);
+pub struct Access {
+    shared: Arc<Resolved>,
+    name: Option<String>,
+}
 
 #[derive(Debug, Default)]
 struct Resolved {
@@ -97,44 +101,61 @@ impl Access {
             tls.identify(certificate, key)?;
         }
         if let Some(name) = &options.server_name {
-            tls.expect_name(name)?;
+            tls::server_name("--server-name", name)?;
         }
-        Ok(Self(Arc::new(Resolved {
-            proxy: options.proxy.as_deref().map(Proxy::parse).transpose()?,
-            tls,
-            base: OnceLock::new(),
-        })))
+        Ok(Self {
+            shared: Arc::new(Resolved {
+                proxy: options.proxy.as_deref().map(Proxy::parse).transpose()?,
+                tls,
+                base: OnceLock::new(),
+            }),
+            name: options.server_name.clone(),
+        })
+    }
+
+    /// The same for services whose names are their own: `--server-name` is the target's.
+    #[must_use]
+    pub fn of_other_hosts(&self) -> Self {
+        Self {
+            name: None,
+            ..self.clone()
+        }
     }
 
     /// True if certificates are not verified.
     pub fn is_insecure(&self) -> bool {
-        self.0.tls.insecure
+        self.shared.tls.insecure
     }
 
     /// The proxy, without its password, as records and messages name it.
     pub fn proxy_shown(&self) -> Option<String> {
-        self.0.proxy.as_ref().map(ToString::to_string)
+        self.shared.proxy.as_ref().map(ToString::to_string)
     }
 
     /// True if every TLS handshake is a full one.
     pub fn has_full_handshakes(&self) -> bool {
-        self.0.tls.handshakes == Handshakes::AllFull
+        self.shared.tls.handshakes == Handshakes::AllFull
+    }
+
+    /// The name that replaces the target's host.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub(super) fn proxy(&self) -> Option<&Proxy> {
-        self.0.proxy.as_ref()
+        self.shared.proxy.as_ref()
     }
 
     /// What it takes to speak TLS with `host`.
     pub(super) fn tls(&self, host: &str) -> Result<Tls, AccessError> {
-        let base = match self.0.base.get() {
+        let base = match self.shared.base.get() {
             Some(base) => base,
             None => {
-                let made = Tls::new(&self.0.tls)?;
-                self.0.base.get_or_init(|| made)
+                let made = Tls::new(&self.shared.tls)?;
+                self.shared.base.get_or_init(|| made)
             }
         };
-        Ok(base.with_host(host, &self.0.tls)?)
+        Ok(base.with_name(self.name().unwrap_or(host))?)
     }
 }
 

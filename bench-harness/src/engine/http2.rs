@@ -107,9 +107,16 @@ impl Http2 {
             failure,
             is_unsent: true,
         })?;
-        let Self { sender, driver, .. } = self;
+        let Self {
+            sender,
+            driver,
+            stamps,
+            ..
+        } = self;
         let exchange = async {
             poll_fn(|cx| sender.poll_ready(cx)).await?;
+            // What was written so far was no request.
+            stamps.written.arm();
             let (response, mut sending) = sender.send_request(request, body.is_empty())?;
             if !body.is_empty() {
                 // As much of it waits in there as the service's window doesn't admit.

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use unstall_results::record::ErrorKind;
 
 use super::failure::Failure;
-use super::prepared::AGENT;
+use super::wire::AGENT;
 
 /// More is no head of an answer to CONNECT.
 const HEAD_BYTES_MAX: usize = 16 * 1024;

@@ -261,10 +261,17 @@ impl Target {
 
     /// Value of the `Host` header, and HTTP/2's `:authority`.
     pub fn host_header(&self) -> String {
+        let name = self.access.name();
         match &self.place {
-            Place::Host { host, port } if *port == usual_port(self.tls.is_some()) => host.clone(),
-            Place::Host { host, port } => format!("{host}:{port}"),
-            Place::Socket(_) => "localhost".to_owned(),
+            Place::Host { host, port } => {
+                let host = name.unwrap_or(host);
+                if *port == usual_port(self.tls.is_some()) {
+                    host.to_owned()
+                } else {
+                    format!("{host}:{port}")
+                }
+            }
+            Place::Socket(_) => name.unwrap_or("localhost").to_owned(),
         }
     }
 
@@ -272,7 +279,7 @@ impl Target {
     pub(super) fn authority(&self) -> String {
         match &self.place {
             Place::Host { host, port } => format!("{host}:{port}"),
-            Place::Socket(_) => self.host_header(),
+            Place::Socket(_) => "localhost".to_owned(),
         }
     }
 
@@ -311,18 +318,14 @@ impl Target {
         })
     }
 
+    /// Whether TLS is spoken.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Which HTTP is to be spoken.
     pub(super) fn http(&self) -> HttpVersion {
         self.http
-    }
-
-    /// What stands behind the method in an HTTP/1.1 request, before the request's own path: the
-    /// base path, or a URL up to there where a proxy has to forward it (RFC 9112 §3.2.2).
-    pub(super) fn request_target_base(&self) -> String {
-        match self.forwarding_proxy() {
-            Some(_) => format!("http://{}{}", self.host_header(), self.base_path),
-            None => self.base_path.clone(),
-        }
     }
 
     /// The proxy that reads requests and forwards them, which it does without a tunnel. TLS needs
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forwarding_proxy_gets_the_whole_url() {
+    fn a_proxy_forwards_plain_http_1_and_nothing_else() {
         let access = Access::resolve(&TargetOptions {
             proxy: Some("http://127.0.0.1:3128".to_owned()),
             insecure: true,
@@ -450,10 +453,10 @@ mod tests {
         .expect("a proxy");
         let parse = |given| Target::reached_by(given, &access).expect("a URL");
         let plain = parse("http://[::1]:81/b");
-        assert_eq!(plain.request_target_base(), "http://[::1]:81/b");
+        assert!(plain.forwarding_proxy().is_some());
         let two = plain.speaking(HttpVersion::Http2);
-        assert_eq!(two.request_target_base(), "/b");
-        assert_eq!(parse("https://example.org/").request_target_base(), "");
+        assert!(two.forwarding_proxy().is_none());
+        assert!(parse("https://example.org/").forwarding_proxy().is_none());
         let refused = Target::reached_by("unix:/x", &access).expect_err("no way");
         assert!(refused.to_string().contains("--proxy"), "{refused}");
     }

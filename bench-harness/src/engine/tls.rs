@@ -44,7 +44,6 @@ pub(super) struct TlsOptions {
     pub(super) handshakes: Handshakes,
     trusted: Option<RootCertStore>,
     identity: Option<Identity>,
-    name: Option<ServerName<'static>>,
 }
 
 /// Whether a user's later handshakes may be short ones.
@@ -183,12 +182,6 @@ impl TlsOptions {
         Ok(())
     }
 
-    /// Asks for this name, whatever the target's host is.
-    pub(super) fn expect_name(&mut self, name: &str) -> Result<(), TlsError> {
-        self.name = Some(server_name("--server-name", name)?);
-        Ok(())
-    }
-
     fn config(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let setup = |error: Error| TlsError::Setup(error.to_string());
@@ -235,7 +228,7 @@ fn of_this_machine() -> Result<RootCertStore, TlsError> {
 }
 
 impl Tls {
-    /// For any host; see [`Tls::with_host`].
+    /// For any service; see [`Tls::with_name`].
     pub(super) fn new(options: &TlsOptions) -> Result<Self, TlsError> {
         let mut config = options.config()?;
         // Until it is known whose sessions they are.
@@ -248,14 +241,10 @@ impl Tls {
         Ok(tls.speaking(HttpVersion::Auto))
     }
 
-    /// For the service at `host`.
-    pub(super) fn with_host(&self, host: &str, options: &TlsOptions) -> Result<Self, TlsError> {
-        let name = match &options.name {
-            Some(name) => name.clone(),
-            None => server_name("its host", host)?,
-        };
+    /// For the service of this name, which is asked for and must be in its certificate.
+    pub(super) fn with_name(&self, name: &str) -> Result<Self, TlsError> {
         Ok(Self {
-            name,
+            name: server_name("its host", name)?,
             ..self.clone()
         })
     }
@@ -291,7 +280,7 @@ impl Tls {
     }
 }
 
-fn server_name(option: &'static str, name: &str) -> Result<ServerName<'static>, TlsError> {
+pub(super) fn server_name(option: &'static str, name: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name {
         option,
         name: name.to_owned(),
