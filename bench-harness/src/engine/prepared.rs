@@ -52,7 +52,7 @@ impl Prepared {
                 Place::Setup(_) => None,
             },
             // A body that nobody looks at is counted and let go.
-            keep_body: request.expect.reads_json() || !request.extract.is_empty(),
+            keep_body: request.reads_body(),
             plan: Arc::clone(plan),
         }
     }
@@ -92,15 +92,18 @@ impl Prepared {
     }
 
     /// The functional check; on success, what later requests need from the answer.
-    pub(super) fn accept(&self, answer: &Answer, scope: &mut Scope) -> Result<(), Failure> {
+    pub(super) fn accept(&mut self, answer: &Answer, scope: &mut Scope) -> Result<(), Failure> {
         let headers = answer
             .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let values = self
+        let mut values = self
             .request()
-            .accept(answer.status, headers, &answer.body)
+            .accept(scope, answer.status, headers, &answer.body)
             .map_err(|failure| from_check(&failure))?;
+        if let Some(reader) = &mut self.stream {
+            values.append(reader.taken());
+        }
         if !values.is_empty() {
             match self.place {
                 Place::Setup(_) => scope.prepare(values),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use unstall_results::record::ErrorKind;
-use unstall_scenarios::plan::{Per, Plan};
+use unstall_scenarios::plan::{Per, Plan, Quotes};
 use unstall_scenarios::scope::Scope;
 
 use super::connection::SocketStamps;
@@ -193,6 +193,9 @@ impl User {
             self.iteration += 1;
             rounds += 1;
             for endpoint in 0..self.requests.len() {
+                if !self.scope.takes(endpoint) {
+                    continue;
+                }
                 if self.shared.closing.get() || self.shared.liveness.has_given_up() {
                     return;
                 }
@@ -212,6 +215,9 @@ impl User {
             self.iteration += 1;
             rounds += 1;
             for endpoint in 0..self.requests.len() {
+                if !self.scope.takes(endpoint) {
+                    continue;
+                }
                 if self.shared.closing.get() {
                     return;
                 }
@@ -261,7 +267,7 @@ impl User {
         outcome: &Result<u64, Failure>,
     ) -> Instant {
         let ended = stamps.ended;
-        let mut next = ended + self.requests[endpoint].request().think;
+        let mut next = ended + self.scope.think(endpoint);
         // Nothing was written: no connection, or a request that can't be built. It came at once,
         // and without a pause the next one would too; a user that never waits would even keep its
         // thread from noticing that the block is over.
@@ -351,7 +357,10 @@ pub(super) async fn run_setup(
         let mut prepared = Prepared::new(plan, Place::Setup(index), target);
         let performed = perform(&mut prepared, client, scope, Instant::now()).await;
         if let Err(failure) = performed.accepted {
-            let answer = performed.answer.map_or_else(String::new, |answer| {
+            // It may hold the secret that was to be taken from it, and that nobody knows now.
+            let is_quotable = setup.request.expect.quotes != Quotes::Never;
+            let answer = performed.answer.filter(|_| is_quotable);
+            let answer = answer.map_or_else(String::new, |answer| {
                 // Redacted before it is cut: half a secret would slip through.
                 excerpt(&scope.redact(&String::from_utf8_lossy(&answer.body)))
             });
