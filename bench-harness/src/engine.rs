@@ -113,7 +113,7 @@ impl WarmBlock {
         progress: &Arc<Progress>,
     ) -> Result<Self, EngineError> {
         check(plan, spec)?;
-        let requests = spec.requests(plan.requests.len());
+        let requests = spec.requests(plan.requests_per_iteration());
         progress.begin(requests.unwrap_or(0));
         let target = Arc::new(target.clone().speaking(plan.client.http));
         let run_values = set_up_run(plan, &target, spec, stop)?;

@@ -15,7 +15,7 @@
 //!
 //! let headers = [("content-type", b"application/json".as_slice())];
 //! let answer = br#"{"workspace_id": "00000000000000a1", "online": true}"#;
-//! scope.answer(plan.requests[1].accept(200, headers, answer)?);
+//! scope.answer(plan.requests[1].accept(&scope, 200, headers, answer)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -24,6 +24,7 @@ pub mod check;
 pub mod error;
 pub mod inputs;
 pub mod migration;
+pub mod pattern;
 pub mod plan;
 pub mod redaction;
 pub mod render;
@@ -33,7 +34,9 @@ pub mod template;
 
 mod deserialize;
 mod document;
+mod draw;
 mod encode;
+mod extract;
 mod item;
 mod raw;
 mod resolve;
