@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 use unstall_bench_harness::engine::{Access, TargetOptions};
 
 use crate::console::Console;
+use crate::version::Version;
 
 /// How targets are reached, where their URLs don't say all.
 #[derive(Debug, Args)]
@@ -55,5 +57,33 @@ impl AccessArguments {
             console.note("--insecure: certificates are not verified, anybody may be answering");
         }
         Ok(access)
+    }
+
+    /// Refuses options that nothing would come of.
+    ///
+    /// # Errors
+    /// If there are some, and none of these versions is reached by its URL.
+    pub(crate) fn refuse_unused(&self, versions: &[&Version]) -> anyhow::Result<()> {
+        let is_url = |version: &&Version| matches!(version, Version::Url { .. });
+        match self.first_given() {
+            Some(option) if !versions.iter().any(is_url) => bail!(
+                "{option} says how a URL is reached, and there is none: what a command starts is \
+                 reached by plain HTTP on this machine; leave it out"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--ca", self.ca.is_some()),
+            ("--client-certificate", self.client_certificate.is_some()),
+            ("--server-name", self.server_name.is_some()),
+            ("--insecure", self.insecure),
+            ("--full-handshakes", self.full_handshakes),
+            ("--proxy", self.proxy.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.next().map(|(option, _)| option)
     }
 }

@@ -60,6 +60,7 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let access = arguments.access.resolve(console)?;
     let before = Version::parse(&arguments.before, SIDES, &access)?;
     let after = Version::parse(&arguments.after, SIDES, &access)?;
+    arguments.access.refuse_unused(&[&before, &after])?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let sessions = plans

@@ -27,6 +27,7 @@ pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::
     let target = target.context("nothing to prove: name it by --target or --pid")?;
     let access = arguments.access.resolve(console)?;
     let version = Version::parse(target, "--target takes", &access)?;
+    arguments.access.refuse_unused(&[&version])?;
     let inputs = inputs::gather(arguments.variables.clone());
     let plans = opening::plans(&arguments.scenarios, &inputs)?;
     let stop = interrupt::listen()?;

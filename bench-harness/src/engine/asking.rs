@@ -49,10 +49,13 @@ pub(crate) async fn get(
     let deadline = Instant::now() + within;
     let asking = ask(target, path, headers, deadline, body_bytes_max);
     match tokio::time::timeout_at(deadline.into(), asking).await {
-        Ok(told) => told.map_err(|failure| failure.message)?.ok_or_else(|| {
-            format!("the answer is longer than {body_bytes_max} bytes")
-        }),
-        Err(_) => Err(format!("no complete answer within {} ms", within.as_millis())),
+        Ok(told) => told
+            .map_err(|failure| failure.message)?
+            .ok_or_else(|| format!("the answer is longer than {body_bytes_max} bytes")),
+        Err(_) => Err(format!(
+            "no complete answer within {} ms",
+            within.as_millis()
+        )),
     }
 }
 

@@ -10,7 +10,7 @@
 //! in good order, goes out again on another one (RFC 9113 §8.7); a refused stream is a failure,
 //! because it is how a service says that it is overloaded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -113,10 +113,12 @@ impl Http2 {
             stamps,
             ..
         } = self;
+        // What was written so far, and may still be before it is let go, is no request.
+        let is_let_go = Cell::new(false);
         let exchange = async {
             poll_fn(|cx| sender.poll_ready(cx)).await?;
-            // What was written so far was no request.
             stamps.written.arm();
+            is_let_go.set(true);
             let (response, mut sending) = sender.send_request(request, body.is_empty())?;
             if !body.is_empty() {
                 // As much of it waits in there as the service's window doesn't admit.
@@ -127,7 +129,8 @@ impl Http2 {
         let response = match driver.drive(exchange).await {
             Ok(response) => response,
             Err(error) => {
-                let is_unsent = self.stamps.written.get().is_none() || is_untaken(&error);
+                let is_written = is_let_go.get() && self.stamps.written.get().is_some();
+                let is_unsent = !is_written || is_untaken(&error);
                 return Err(SendFailure {
                     failure: self.driver.fault.or(&error),
                     is_unsent,
@@ -189,9 +192,8 @@ impl Http2 {
 
     fn request(&self, wire: &Wire) -> Result<(Request<()>, Bytes), Failure> {
         let (method, path, authority, fields, body) = wire.parts();
-        let unusable = |what: &str| {
-            Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"))
-        };
+        let unusable =
+            |what: &str| Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"));
         let uri = Uri::builder()
             .scheme(self.scheme)
             .authority(authority)
@@ -253,9 +255,12 @@ impl Driver {
         let mut future = pin!(future);
         poll_fn(|cx| {
             if let Some(connection) = self.connection.as_mut()
-                // An error of it also reaches whoever waits for an answer.
-                && Pin::new(connection).poll(cx).is_ready()
+                && let Poll::Ready(ended) = Pin::new(connection).poll(cx)
             {
+                // It also ends what `future` waits for, in general terms.
+                if let Err(error) = ended {
+                    self.fault.note(failure(&error));
+                }
                 self.connection = None;
             }
             // All that `future` waits for comes out of the lines above, in this very task: it
@@ -268,21 +273,21 @@ impl Driver {
     }
 }
 
-/// What TLS had to say when it ended the connection: the library keeps only the text of an error.
+/// What ended the connection, in the words of who knows best: to an answer that is waited for the
+/// library only says that the connection has broken.
 #[derive(Debug, Clone, Default)]
 struct Fault(Rc<RefCell<Option<Failure>>>);
 
 impl Fault {
-    fn note(&self, error: &io::Error) {
-        if let Some(failure) = tls::failure_in(error) {
-            *self.0.borrow_mut() = Some(failure);
-        }
+    /// The first to know is the one who knows.
+    fn note(&self, failure: Failure) {
+        self.0.borrow_mut().get_or_insert(failure);
     }
 
-    /// That, or else what the library says.
+    /// That, where the connection's end is all that `error` tells.
     fn or(&self, error: &h2::Error) -> Failure {
-        let of_tls = error.is_io().then(|| self.0.borrow_mut().take()).flatten();
-        of_tls.unwrap_or_else(|| failure(error))
+        let known = error.is_io().then(|| self.0.borrow().clone()).flatten();
+        known.unwrap_or_else(|| failure(error))
     }
 }
 
@@ -335,7 +340,11 @@ impl AsyncRead for Socket {
         let read = Pin::new(&mut self.transport).poll_read(cx, buffer);
         match &read {
             Poll::Ready(Ok(())) => self.stamps.reads.stamp(),
-            Poll::Ready(Err(error)) => self.fault.note(error),
+            Poll::Ready(Err(error)) => {
+                if let Some(failure) = tls::failure_in(error) {
+                    self.fault.note(failure);
+                }
+            }
             Poll::Pending => {}
         }
         read

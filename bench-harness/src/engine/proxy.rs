@@ -131,10 +131,7 @@ impl Proxy {
             let end = head.windows(4).position(|four| four == b"\r\n\r\n");
             let take = end.map_or(seen, |end| end + 4 - before);
             head.truncate(before + take);
-            stream
-                .read_exact(&mut buffer[..take])
-                .await
-                .map_err(lost)?;
+            stream.read_exact(&mut buffer[..take]).await.map_err(lost)?;
             if end.is_some() {
                 return Ok(head);
             }
@@ -208,7 +205,12 @@ mod tests {
         let sent = proxy.authorization().expect("credentials");
         assert_eq!(sent.as_bytes(), b"Basic bUBlOnA6dw==");
         assert!(!format!("{proxy:?}").contains("bUBl"));
-        assert!(Proxy::parse("http://proxy").expect("a proxy").authorization().is_none());
+        assert!(
+            Proxy::parse("http://proxy")
+                .expect("a proxy")
+                .authorization()
+                .is_none()
+        );
     }
 
     #[test]
@@ -230,8 +232,16 @@ mod tests {
     #[test]
     fn only_an_answers_first_line_has_its_status() {
         assert_eq!(status_of(b"HTTP/1.1 200 OK\r\n\r\n"), Some(StatusCode::OK));
-        assert_eq!(status_of(b"HTTP/1.0 407\r\nx: y\r\n\r\n").map(|s| s.as_u16()), Some(407));
-        for none in [&b"HTTP/2 200\r\n"[..], b"HTTP/1.1 2000 x\r\n", b"hello", b""] {
+        assert_eq!(
+            status_of(b"HTTP/1.0 407\r\nx: y\r\n\r\n").map(|s| s.as_u16()),
+            Some(407)
+        );
+        for none in [
+            &b"HTTP/2 200\r\n"[..],
+            b"HTTP/1.1 2000 x\r\n",
+            b"hello",
+            b"",
+        ] {
             assert_eq!(status_of(none), None);
         }
     }

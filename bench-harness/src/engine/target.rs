@@ -377,10 +377,7 @@ mod tests {
         assert_eq!(full.base_path(), "/api");
         assert_eq!(full.host_header(), "127.0.0.1:8001");
         assert_eq!(full.url("/x"), "http://127.0.0.1:8001/api/x");
-        assert_eq!(
-            full.literal_address(),
-            Some(([127, 0, 0, 1], 8001).into())
-        );
+        assert_eq!(full.literal_address(), Some(([127, 0, 0, 1], 8001).into()));
 
         let six = Target::parse("http://[::1]:9").expect("a URL");
         assert_eq!(six.host(), "::1");
@@ -405,7 +402,10 @@ mod tests {
     fn unix_sockets_have_a_path_and_perhaps_a_base() {
         let plain = Target::parse("unix:/run/app.sock").expect("a socket");
         assert_eq!(plain.socket(), Some(Path::new("/run/app.sock")));
-        assert_eq!((plain.port(), plain.host_header().as_str()), (None, "localhost"));
+        assert_eq!(
+            (plain.port(), plain.host_header().as_str()),
+            (None, "localhost")
+        );
         assert_eq!(plain.to_string(), "unix:/run/app.sock");
         assert!(plain.is_here());
         let based = Target::parse("unix:///run/app.sock:/api/").expect("a socket");

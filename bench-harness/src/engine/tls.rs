@@ -138,7 +138,9 @@ pub enum TlsError {
     )]
     NoRoots(String),
     /// No name of a server.
-    #[error("{option} `{name}` is neither a host name nor an IP address, as certificates have them")]
+    #[error(
+        "{option} `{name}` is neither a host name nor an IP address, as certificates have them"
+    )]
     Name {
         /// Where it comes from.
         option: &'static str,
@@ -280,7 +282,10 @@ impl Tls {
     }
 }
 
-pub(super) fn server_name(option: &'static str, name: &str) -> Result<ServerName<'static>, TlsError> {
+pub(super) fn server_name(
+    option: &'static str,
+    name: &str,
+) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name {
         option,
         name: name.to_owned(),

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::HandshakeKind;
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::HttpVersion;
 
@@ -49,8 +48,6 @@ pub(super) struct Opened {
     pub(super) transport: Transport,
     pub(super) phases: Phases,
     pub(super) protocol: Protocol,
-    /// TLS took a session up again instead of a full handshake.
-    pub(super) is_resumed: bool,
 }
 
 /// Resolves the name, connects and shakes hands. `deadline` only shares out the time between
@@ -66,7 +63,6 @@ pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, F
             transport: Transport::Unix(stream),
             phases,
             protocol: without_tls(target.http()),
-            is_resumed: false,
         });
     }
     let stream = connect(target, deadline, &mut phases).await?;
@@ -75,7 +71,6 @@ pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, F
             transport: Transport::Tcp(stream),
             phases,
             protocol: without_tls(target.http()),
-            is_resumed: false,
         });
     };
     let begun = Instant::now();
@@ -83,13 +78,11 @@ pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, F
     phases.tls = Some(begun.elapsed());
     let stream = stream?;
     let (_, session) = stream.get_ref();
-    let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
     let protocol = agreed(session.alpn_protocol(), target.http())?;
     Ok(Opened {
         transport: Transport::Tls(Box::new(stream)),
         phases,
         protocol,
-        is_resumed,
     })
 }
 

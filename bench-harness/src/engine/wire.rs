@@ -63,7 +63,8 @@ impl Wire {
         });
         self.headers = rendered.headers;
         if !self.headers.iter().any(|(name, _)| name == "user-agent") {
-            self.headers.push(("user-agent".to_owned(), AGENT.to_owned()));
+            self.headers
+                .push(("user-agent".to_owned(), AGENT.to_owned()));
         }
         self.check()?;
         self.serialise(&rendered.body);
@@ -90,7 +91,13 @@ impl Wire {
     /// authority, header fields without host and length, body.
     pub(super) fn parts(&self) -> (&str, &str, &str, &[(String, String)], &[u8]) {
         let body = &self.http1[self.head_bytes..];
-        (&self.method, &self.path, &self.authority, &self.headers, body)
+        (
+            &self.method,
+            &self.path,
+            &self.authority,
+            &self.headers,
+            body,
+        )
     }
 
     /// Whether the answer has no body, whatever its headers say.
@@ -103,9 +110,13 @@ impl Wire {
         out.clear();
         let origin = self.forwarded.as_ref().map_or("", |to| &to.origin);
         let line = [&*self.method, " ", origin, &self.path, " HTTP/1.1\r\n"];
-        line.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+        line.iter()
+            .for_each(|part| out.extend_from_slice(part.as_bytes()));
         field(out, "host", &self.authority);
-        let authorization = self.forwarded.as_ref().and_then(|to| to.authorization.as_ref());
+        let authorization = self
+            .forwarded
+            .as_ref()
+            .and_then(|to| to.authorization.as_ref());
         if let Some(authorization) = authorization {
             out.extend_from_slice(b"proxy-authorization: ");
             out.extend_from_slice(authorization.as_bytes());
@@ -124,20 +135,23 @@ impl Wire {
 
     /// Nothing may end a line, or the request, but where this module does.
     fn check(&self) -> Result<(), Failure> {
-        let unusable = |what: String| {
-            Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"))
-        };
+        let unusable =
+            |what: String| Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"));
         if !is_token(&self.method) {
             return Err(unusable(format!("`{}` is no method", self.method)));
         }
         let is_target = |byte: u8| byte > b' ' && byte != 0x7f;
         if !(self.path.starts_with('/') || self.path == "*") || !self.path.bytes().all(is_target) {
-            return Err(unusable("its path and query are no request target".to_owned()));
+            return Err(unusable(
+                "its path and query are no request target".to_owned(),
+            ));
         }
         for (name, value) in &self.headers {
             let is_text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
             if !is_token(name) || !value.bytes().all(is_text) {
-                return Err(unusable(format!("`{name}` is no header, or its value none")));
+                return Err(unusable(format!(
+                    "`{name}` is no header, or its value none"
+                )));
             }
         }
         Ok(())

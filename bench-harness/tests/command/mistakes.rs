@@ -49,8 +49,8 @@ fn mistakes_end_with_2_and_name_the_fix() {
             &["tunnle", "tunnel"],
         ),
         (
-            &["run", "tunnel", "--target", "https://127.0.0.1"],
-            &["https", "http"],
+            &["run", "tunnel", "--target", "ftp://127.0.0.1"],
+            &["ftp", "https"],
         ),
         (
             &["run", "tunnel", "--target", "127.0.0.1:80"],

@@ -112,3 +112,82 @@ pub(crate) fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
     std::fs::write(&file, text).expect("the folder can be written");
     file
 }
+
+/// `unstall run` of one request, twice by each of three users, without a warm-up.
+pub(crate) struct SmallRun {
+    pub(crate) call: Call,
+    folder: PathBuf,
+}
+
+/// How many requests a [`SmallRun`] makes.
+pub(crate) const SMALL_RUN: u64 = 6;
+
+impl SmallRun {
+    /// `client` is what the scenario's `[client]` says, `request` what it asks for.
+    pub(crate) fn of(
+        folder: &Path,
+        client: &str,
+        request: &str,
+        target: &str,
+        more: &[&str],
+    ) -> Self {
+        let text = format!(
+            "name = \"small\"\ndescribe = \"One request\"\n[client]\n{client}\n[[request]]\n\
+             name = \"it\"\ntimeout = \"5s\"\n{request}\n"
+        );
+        std::fs::write(folder.join("small.toml"), text).expect("the folder can be written");
+        let run = ["run", "small.toml", "--target", target, "-c", "3", "--requests", "6"];
+        let output = unstall(folder)
+            .args(run)
+            .args(["--warmup", "0", "--out", "small.json", "--force", "--json"])
+            .args(more)
+            .output()
+            .expect("unstall starts");
+        Self {
+            call: Call::of(output),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// A GET of `/it` that any 200 will do for.
+    pub(crate) fn get(folder: &Path, client: &str, target: &str, more: &[&str]) -> Self {
+        let request = "method = \"GET\"\npath = \"/it\"\nexpect = { status = 200 }";
+        Self::of(folder, client, request, target, more)
+    }
+
+    /// What was recorded.
+    #[track_caller]
+    pub(crate) fn record(&self) -> unstall_results::record::RunRecord {
+        let record = unstall_results::store::read(&self.folder.join("small.json"));
+        record.unwrap_or_else(|error| panic!("{error}: {:#?}", self.call))
+    }
+
+    /// All went well.
+    #[track_caller]
+    pub(crate) fn assert_good(&self) -> &Self {
+        self.call.assert_code(0);
+        let block = &self.record().blocks[0];
+        assert_eq!((block.completed, block.errors.len()), (SMALL_RUN, 0), "{block:#?}");
+        self
+    }
+
+    /// Every request failed in this way, for a reason that holds these words.
+    #[track_caller]
+    pub(crate) fn assert_all(
+        &self,
+        kind: unstall_results::record::ErrorKind,
+        words: &[&str],
+    ) -> &Self {
+        self.call.assert_code(3).assert_stderr(words);
+        assert_eq!(self.record().blocks[0].errors, [(kind, SMALL_RUN)].into());
+        self
+    }
+
+    /// Nothing was measured, for a reason that holds these words.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, words: &[&str]) -> &Self {
+        self.call.assert_code(2).assert_stderr(words);
+        assert!(!self.folder.join("small.json").exists());
+        self
+    }
+}
