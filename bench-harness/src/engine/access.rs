@@ -85,15 +85,12 @@ impl Access {
                 });
             }
         };
-        let mut tls = TlsOptions {
-            insecure: options.insecure,
-            handshakes: if options.full_handshakes {
-                Handshakes::AllFull
-            } else {
-                Handshakes::ResumedWithinUser
-            },
-            ..TlsOptions::default()
+        let handshakes = if options.full_handshakes {
+            Handshakes::AllFull
+        } else {
+            Handshakes::ResumedWithinUser
         };
+        let mut tls = TlsOptions::new(options.insecure, handshakes);
         if let Some(path) = &options.ca {
             tls.trust_only(path)?;
         }

@@ -159,6 +159,15 @@ const CLIENT_CERTIFICATE: &str = "--client-certificate";
 const CLIENT_KEY: &str = "--client-key";
 
 impl TlsOptions {
+    /// Trusts whom this machine trusts, or anyone, and shows no certificate.
+    pub(super) fn new(insecure: bool, handshakes: Handshakes) -> Self {
+        Self {
+            insecure,
+            handshakes,
+            ..Self::default()
+        }
+    }
+
     /// Trusts the CAs of a PEM file and nobody else.
     pub(super) fn trust_only(&mut self, path: &Path) -> Result<(), TlsError> {
         let pem = PemFile::read(CA, path, CERTIFICATES)?;
