@@ -31,7 +31,7 @@ use super::failure::Failure;
 use super::stamps::SocketStamps;
 use super::tls;
 use super::transport::Transport;
-use super::wire::Wire;
+use super::wire::{Parts, Wire};
 
 /// How much a service may send before it has to wait for us, per stream and per connection: large
 /// enough that the network between them never idles, as browsers have it, and there is only one
@@ -192,7 +192,13 @@ impl Http2 {
     }
 
     fn request(&self, wire: &Wire) -> Result<(Request<()>, Bytes), Failure> {
-        let (method, path, authority, fields, body) = wire.parts();
+        let Parts {
+            method,
+            path,
+            authority,
+            fields,
+            body,
+        } = wire.parts();
         let unusable =
             |what: &str| Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"));
         let uri = Uri::builder()
