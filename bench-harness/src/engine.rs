@@ -35,6 +35,7 @@ mod streamed;
 mod tally;
 mod target;
 mod tls;
+mod tls_failure;
 mod transport;
 mod turns;
 mod user;
