@@ -34,9 +34,9 @@ impl Head {
     /// The fields in the order of the answer, names as the service writes them.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let begins = std::iter::once((0, 0)).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|((name, value), end)| {
-            (&self.names[name..end.0], &self.values[value..end.1])
-        })
+        begins
+            .zip(&self.ends)
+            .map(|((name, value), end)| (&self.names[name..end.0], &self.values[value..end.1]))
     }
 }
 

@@ -14,6 +14,7 @@ use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
 use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
+use super::transport;
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
@@ -60,6 +61,7 @@ impl Tally {
         self.last_end = self.last_end.max(Some(stamps.ended));
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
+        stamps.phases.add_to(samples);
         match outcome {
             Ok(body_bytes) => {
                 samples.completed += 1;
@@ -215,6 +217,7 @@ fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.failed.merge(&theirs.failed);
     mine.in_flight.merge(&theirs.in_flight);
     stream_times::join(mine, theirs);
+    transport::join_phases(mine, theirs);
 }
 
 /// User and system time of this thread.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
-use unstall_results::record::ErrorKind;
+use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_scenarios::plan::HttpVersion;
 
 use super::failure::Failure;
@@ -41,6 +41,35 @@ pub(super) struct Phases {
 pub(super) enum Protocol {
     Http1,
     Http2,
+}
+
+impl Phases {
+    /// Adds what there is to the endpoint that paid.
+    pub(super) fn add_to(self, samples: &mut EndpointSamples) {
+        let Self { dns, tcp, tls } = self;
+        for (took, slot) in [
+            (dns, &mut samples.dns),
+            (tcp, &mut samples.tcp),
+            (tls, &mut samples.tls),
+        ] {
+            if let Some(took) = took {
+                slot.get_or_insert_default().record(took);
+            }
+        }
+    }
+}
+
+/// Joins what two threads' requests paid.
+pub(super) fn join_phases(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
+    for (mine, theirs) in [
+        (&mut mine.dns, &theirs.dns),
+        (&mut mine.tcp, &theirs.tcp),
+        (&mut mine.tls, &theirs.tls),
+    ] {
+        if let Some(theirs) = theirs {
+            mine.get_or_insert_default().merge(theirs);
+        }
+    }
 }
 
 /// A way that has just been opened.
