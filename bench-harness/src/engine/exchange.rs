@@ -185,7 +185,8 @@ impl Conversation<'_> {
             }
             *self.slot = None;
         }
-        let (connection, phases) = Connection::open(self.target, self.stamps, self.deadline).await?;
+        let (connection, phases) =
+            Connection::open(self.target, self.stamps, self.deadline).await?;
         self.reached.phases = phases;
         let connection = self.slot.insert(connection);
         let sent = connection.send(wire, &mut self.answer.head).await;

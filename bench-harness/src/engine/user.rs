@@ -331,7 +331,11 @@ pub(super) async fn run_setup(
         if let Err(failure) = accepted {
             // It may hold the secret that was to be taken from it, and that nobody knows now.
             let is_quotable = setup.request.expect.quotes != Quotes::Never;
-            let quoted: &[u8] = if is_quotable { &client.answer().body } else { &[] };
+            let quoted: &[u8] = if is_quotable {
+                &client.answer().body
+            } else {
+                &[]
+            };
             let body = String::from_utf8_lossy(quoted);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
