@@ -15,9 +15,17 @@ mod prove;
 
 pub(crate) use prove::ProveArguments;
 
+mod scenarios;
+
+pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
+
 mod selftest;
 
 pub(crate) use selftest::{SelftestArguments, SelftestSubject};
+
+mod target;
+
+pub(crate) use target::AccessArguments;
 
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
@@ -78,6 +86,7 @@ impl Command {
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",
             Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
             Self::Scenarios(ScenariosCommand::Schema { .. }) => "scenarios schema",
+            Self::Scenarios(ScenariosCommand::Import { .. }) => "scenarios import",
         }
     }
 }
@@ -154,9 +163,11 @@ pub(crate) struct ScenarioArguments {
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArguments,
-    /// The running service
+    /// The running service: http://…, https://… or unix:/run/app.sock
     #[arg(long, value_name = "URL")]
     pub(crate) target: String,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Users at once, one level after the other [default: the scenario's]
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -193,6 +204,8 @@ pub(crate) struct AbArguments {
     /// The new version: a URL, or a command that starts it
     #[arg(long, value_name = "Y")]
     pub(crate) after: String,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Pairs of blocks, one block of each version in a pair
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -290,48 +303,6 @@ pub(crate) struct WatchArguments {
     /// Who answers at an address, where that can't be found out
     #[arg(long = "name", value_name = "ADDR=NAME", value_parser = named_address)]
     pub(crate) names: Vec<(SocketAddr, String)>,
-}
-
-/// `unstall scenarios …`
-#[derive(Debug, Subcommand)]
-pub(crate) enum ScenariosCommand {
-    /// Name the shipped scenarios and their endpoints
-    #[command(after_help = "Example:\n  unstall scenarios list")]
-    List,
-    /// Print the file of a shipped scenario: the start of your own
-    #[command(after_help = "Example:\n  unstall scenarios show tunnel > my.toml")]
-    Show {
-        /// A name from `unstall scenarios list`
-        scenario: String,
-    },
-    /// Check scenario files without sending anything
-    #[command(after_help = "Example:\n  unstall scenarios check my.toml")]
-    Check {
-        /// Paths of scenario files, or names of the catalogue
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<String>,
-        /// Sets a variable of the scenario
-        #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
-        variables: Vec<(String, String)>,
-    },
-    /// Print a JSON Schema for editors
-    #[command(after_help = "Example:\n  unstall scenarios schema > scenario.schema.json")]
-    Schema {
-        /// Of which file
-        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
-        of: SchemaOf,
-    },
-}
-
-/// Files with a JSON Schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum SchemaOf {
-    /// A scenario file
-    Scenario,
-    /// A migration plan
-    Migration,
-    /// The document that --json prints
-    Result,
 }
 
 /// A command line that was refused, or one that only asked for help.

@@ -96,7 +96,8 @@ pub fn measure(
     // More looks at the first edge: workers that alternate must be found before they count.
     const LOOKS_BEFORE: u32 = 3;
     const LOOKS_AFTER: u32 = 2;
-    let monitor = MonitorClient::new(service.target())?;
+    let monitored = service.target().clone().speaking(plan.client.http);
+    let monitor = MonitorClient::new(&monitored)?;
     let warm = WarmBlock::prepare(plan, service.target(), spec, stop, progress)?;
     let before = match monitor.edge(LOOKS_BEFORE) {
         // What keeps a service from answering here is the load's to find out.

@@ -28,6 +28,12 @@ pub enum BlockWatchError {
          unstall on the service's machine and give its loopback address, or leave out --watch"
     )]
     NotHere(String),
+    /// No address, but a file.
+    #[error(
+        "the process behind {0} is not looked up: name it to `unstall watch --pid`, or leave out \
+         --watch"
+    )]
+    Socket(String),
     /// Nobody listens.
     #[error(
         "no process that listens on {0} was found: it has ended, or its processes may not be \
@@ -139,10 +145,13 @@ impl Drop for BlockWatch {
 }
 
 fn local_address(target: &Target) -> Result<SocketAddr, BlockWatchError> {
+    let Some(port) = target.port() else {
+        return Err(BlockWatchError::Socket(target.to_string()));
+    };
     let address = match target.literal_address() {
         Some(address) => address,
         None if target.host().eq_ignore_ascii_case("localhost") => {
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), target.port())
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
         }
         None => return Err(BlockWatchError::NotHere(target.host().to_owned())),
     };

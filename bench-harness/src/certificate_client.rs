@@ -60,7 +60,7 @@ impl CertificateClient {
     /// If no client can be made, or the token can't be sent.
     pub fn new(target: &Target) -> Result<Self, CertificateError> {
         Ok(Self {
-            control: Control::new(ANSWER_WITHIN).map_err(MonitorError::Control)?,
+            control: Control::new(target, ANSWER_WITHIN).map_err(MonitorError::Control)?,
             url: target.url(CERTIFICATE_PATH),
             token: monitor_client::token()?,
         })
@@ -79,7 +79,7 @@ impl CertificateClient {
     pub fn read(&self) -> Result<Sight<Certificate>, CertificateError> {
         let reply = self
             .control
-            .get_with_token(&self.url, self.token.as_deref())
+            .get_with_token(CERTIFICATE_PATH, self.token.as_deref())
             .map_err(CertificateError::NoAnswer)?;
         match reply.status {
             200 => Ok(parse(&self.url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen)),

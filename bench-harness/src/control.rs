@@ -1,19 +1,22 @@
 //! Control traffic: readiness and snapshots. Never the measured load.
 //!
 //! Each request has a connection of its own, so that nothing lingers on the
-//! service while it is measured, and no proxy of the environment is asked.
+//! service while it is measured, and takes the way that the load takes.
 
 use std::io;
 use std::time::Duration;
 
+use crate::engine::{Target, asking};
+
 /// More than any snapshot holds; a service that answers for ever must not fill our memory.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A small blocking HTTP client.
+/// A small blocking HTTP client for one service.
 #[derive(Debug)]
 pub struct Control {
     runtime: tokio::runtime::Runtime,
-    client: reqwest::Client,
+    target: Target,
+    timeout: Duration,
 }
 
 /// An answer to control traffic.
@@ -36,7 +39,7 @@ pub enum ControlError {
     NoAnswer {
         /// What was asked.
         url: String,
-        /// All causes in a row.
+        /// What happened.
         reason: String,
     },
 }
@@ -45,80 +48,57 @@ impl Control {
     /// A client that waits at most `timeout` for each answer.
     ///
     /// # Errors
-    /// If no runtime or client can be made.
-    pub fn new(timeout: Duration) -> Result<Self, ControlError> {
+    /// If no runtime can be made.
+    pub fn new(target: &Target, timeout: Duration) -> Result<Self, ControlError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(ControlError::Start)?;
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .pool_max_idle_per_host(0)
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(timeout)
-            .build()
-            .map_err(|error| ControlError::Start(io::Error::other(error)))?;
-        Ok(Self { runtime, client })
+        Ok(Self {
+            runtime,
+            target: target.clone(),
+            timeout,
+        })
     }
 
-    /// Asks for `url`.
+    /// The full URL of a path.
+    pub fn url(&self, path: &str) -> String {
+        self.target.url(path)
+    }
+
+    /// Asks for a path of the service.
     ///
     /// # Errors
     /// If there is no complete answer in time.
-    pub fn get(&self, url: &str) -> Result<Reply, ControlError> {
-        self.get_with_token(url, None)
+    pub fn get(&self, path: &str) -> Result<Reply, ControlError> {
+        self.get_with_token(path, None)
     }
 
-    /// Asks for `url`, with a bearer token if there is one.
+    /// Asks for a path, with a bearer token if there is one.
     ///
     /// # Errors
     /// If there is no complete answer in time.
-    pub fn get_with_token(&self, url: &str, token: Option<&str>) -> Result<Reply, ControlError> {
-        let mut request = self.client.get(url);
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        let no_answer = |reason| ControlError::NoAnswer {
-            url: url.to_owned(),
-            reason,
-        };
-        let work = async {
-            let mut response = request.send().await?;
-            let status = response.status().as_u16();
-            let mut body = Vec::new();
-            while let Some(chunk) = response.chunk().await? {
-                if body.len() + chunk.len() > BODY_BYTES_MAX {
-                    return Ok(None);
-                }
-                body.extend_from_slice(&chunk);
-            }
-            Ok(Some(Reply { status, body }))
+    pub fn get_with_token(&self, path: &str, token: Option<&str>) -> Result<Reply, ControlError> {
+        let bearer = |token| ("authorization".to_owned(), format!("Bearer {token}"));
+        let headers = token.map(bearer).into_iter().collect();
+        let ask = || {
+            let get = asking::get(&self.target, path, headers, self.timeout, BODY_BYTES_MAX);
+            self.runtime.block_on(get)
         };
         // On a thread of its own, so that it may be called from anywhere.
-        let reply: Result<Option<Reply>, reqwest::Error> = std::thread::scope(|threads| {
+        let told = std::thread::scope(|threads| {
             threads
-                .spawn(|| self.runtime.block_on(work))
+                .spawn(ask)
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        match reply {
-            Ok(Some(reply)) => Ok(reply),
-            Ok(None) => Err(no_answer(format!(
-                "the answer is longer than {BODY_BYTES_MAX} bytes"
-            ))),
-            Err(error) => Err(no_answer(all_causes(&error))),
-        }
+        let told = told.map_err(|reason| ControlError::NoAnswer {
+            url: self.url(path),
+            reason,
+        })?;
+        Ok(Reply {
+            status: told.status,
+            body: told.body,
+        })
     }
-}
-
-/// An error and its sources, in a row.
-fn all_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -8,7 +8,9 @@
 //!
 //! All of it blocks the calling thread and starts runtimes on threads of its own.
 
+mod access;
 mod answer;
+pub(crate) mod asking;
 mod connection;
 mod error;
 mod exchange;
@@ -17,11 +19,13 @@ mod generator;
 mod http1;
 mod http1_body;
 mod http1_head;
+mod http2;
 mod liveness;
 mod measurement;
 mod prepared;
 mod probe;
 mod progress;
+mod proxy;
 mod series;
 mod spec;
 mod stamps;
@@ -30,6 +34,8 @@ mod stream_times;
 mod streamed;
 mod tally;
 mod target;
+mod tls;
+mod tls_failure;
 mod transport;
 mod turns;
 mod user;
@@ -44,14 +50,18 @@ use tokio::sync::watch;
 use unstall_scenarios::plan::{Per, Plan};
 use unstall_scenarios::scope::Scope;
 
-pub use error::{EngineError, SetupFailure};
+pub use access::{Access, AccessError, TargetOptions};
+pub use asking::reach;
+pub use error::{EngineError, ReachError, SetupFailure};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook};
+pub use proxy::ProxyError;
 pub use spec::{Amount, BlockSpec, Warmup};
 pub use stop::Stop;
 pub(crate) use stop::Urgency;
 pub use target::{Target, TargetError};
+pub use tls::TlsError;
 
 use exchange::Client;
 use generator::{Finished, Job};
@@ -104,9 +114,9 @@ impl WarmBlock {
         progress: &Arc<Progress>,
     ) -> Result<Self, EngineError> {
         check(plan, spec)?;
-        let requests = spec.requests(plan.requests.len());
+        let requests = spec.requests(plan.requests_per_iteration());
         progress.begin(requests.unwrap_or(0));
-        let target = Arc::new(target.clone());
+        let target = Arc::new(target.clone().speaking(plan.client.http));
         let run_values = set_up_run(plan, &target, spec, stop)?;
         let (events_sender, events) = mpsc::channel();
         let mut block = Self {

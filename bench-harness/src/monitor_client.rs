@@ -15,7 +15,6 @@ pub const TOKEN_VARIABLE: &str = "UNSTALL_MONITOR_TOKEN";
 #[derive(Debug)]
 pub struct MonitorClient {
     control: Control,
-    url: String,
     token: Option<String>,
 }
 
@@ -81,8 +80,7 @@ impl MonitorClient {
     /// If no client can be made, or the token can't be sent.
     pub fn new(target: &Target) -> Result<Self, MonitorError> {
         Ok(Self {
-            control: Control::new(Duration::from_secs(2))?,
-            url: target.url(SNAPSHOT_PATH),
+            control: Control::new(target, Duration::from_secs(2))?,
             token: token()?,
         })
     }
@@ -95,10 +93,13 @@ impl MonitorClient {
     pub fn read(&self) -> Result<Sight<Snapshot>, MonitorError> {
         let reply = self
             .control
-            .get_with_token(&self.url, self.token.as_deref())
+            .get_with_token(SNAPSHOT_PATH, self.token.as_deref())
             .map_err(MonitorError::NoAnswer)?;
         match reply.status {
-            200 => Ok(parse(&self.url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen)),
+            200 => {
+                let url = self.control.url(SNAPSHOT_PATH);
+                Ok(parse(&url, &reply.body)?.map_or(Sight::Nothing, Sight::Seen))
+            }
             403 => Ok(refusal(&reply.body).map_or(Sight::Nothing, Sight::Refused)),
             _ => Ok(Sight::Nothing),
         }

@@ -1,19 +1,17 @@
 //! What is decided before a session's first block: plans, load and the record's head.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::{Target, Warmup};
+use unstall_bench_harness::engine::{self, Target, Warmup};
 use unstall_bench_harness::machine;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, ProbeLoad, RunRecord,
     ScenarioIdentity, StepIdentity,
 };
-use unstall_scenarios::plan::Plan;
+use unstall_scenarios::plan::{HttpVersion, Plan};
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
@@ -118,14 +116,6 @@ pub(crate) fn probe(plan: &Plan) -> Option<ProbeLoad> {
     })
 }
 
-/// Whether a service shares this machine with the generator, as far as its address tells.
-pub(crate) fn is_local(target: &Target) -> bool {
-    let by_address = target
-        .literal_address()
-        .map(|address| address.ip().is_loopback());
-    by_address.unwrap_or_else(|| target.host().eq_ignore_ascii_case("localhost"))
-}
-
 /// What ends started services, however this process ends.
 pub(crate) fn guard() -> anyhow::Result<Arc<Guard>> {
     let guard = Guard::new().context("the guard of started services could not be started")?;
@@ -144,26 +134,26 @@ pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
     }
 }
 
-/// Whether anything listens there, asked before the first block: a wrong URL is a mistake of the
-/// command line, not a service that got worse.
+/// Whether anything answers there in the way that the plans ask for, up to the end of a TLS
+/// handshake; looked at before the first block: a wrong URL or CA is a mistake of the command line,
+/// not a service that got worse.
 ///
 /// # Errors
 /// When no connection can be opened.
-pub(crate) fn reachable(target: &Target) -> anyhow::Result<()> {
+pub(crate) fn reachable(target: &Target, plans: &[Arc<Plan>]) -> anyhow::Result<()> {
     const WITHIN: Duration = Duration::from_secs(5);
-    let connect = || {
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in (target.host(), target.port()).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, WITHIN) {
-                Ok(_) => return Ok(()),
-                Err(error) => last = error,
-            }
+    let mut tried: Vec<HttpVersion> = Vec::new();
+    for plan in plans {
+        let http = plan.client.http;
+        if tried.contains(&http) {
+            continue;
         }
-        Err(last)
-    };
-    connect().with_context(|| {
-        format!("nothing answers at {target}: start the service there first, or mend the URL")
-    })
+        tried.push(http);
+        engine::reach(&target.clone().speaking(http), WITHIN).with_context(|| {
+            format!("{target} can't be reached: start the service there first, or mend the URL")
+        })?;
+    }
+    Ok(())
 }
 
 /// Levels of concurrency, each once.

@@ -285,11 +285,11 @@ impl ServiceProcess {
 
     fn await_ready(&mut self, service: &ServiceCommand) -> Result<(), ServiceError> {
         const TRY_EVERY: Duration = Duration::from_millis(10);
-        let control = Control::new(Duration::from_secs(2))?;
-        let ready = self.target.url(&service.ready_path);
+        let control = Control::new(&self.target, Duration::from_secs(2))?;
+        let ready = control.url(&service.ready_path);
         let deadline = Instant::now() + service.ready_within;
         loop {
-            let last = match control.get(&ready) {
+            let last = match control.get(&service.ready_path) {
                 Ok(reply) if (200..300).contains(&reply.status) => return Ok(()),
                 Ok(reply) => format!("answers {}, expected 2xx", reply.status),
                 Err(error) => format!("does not answer ({error})"),

@@ -44,10 +44,15 @@ impl Served {
     ///
     /// # Errors
     /// If it isn't there, or doesn't become ready.
-    pub(crate) fn open(version: &Version, ready: &str, stop: &Stop) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        version: &Version,
+        plans: &[Arc<Plan>],
+        ready: &str,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         match version {
             Version::Url { target, .. } => {
-                opening::reachable(target)?;
+                opening::reachable(target, plans)?;
                 Ok(Self {
                     target: target.clone(),
                     process: None,

@@ -1,11 +1,9 @@
 //! A version of a service as the command line names it: a URL, or the command that starts it.
 
 use unstall_bench_harness::command_line::CommandLine;
-use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::engine::{Access, Target};
 use unstall_bench_harness::process_group::find_program;
-use unstall_results::record::Arm;
-
-use crate::opening;
+use unstall_results::record::{Arm, ArmAccess};
 
 /// Where a service is to be had.
 #[derive(Debug, Clone)]
@@ -19,12 +17,13 @@ pub(crate) enum Version {
 impl Version {
     /// A URL if it has a scheme, else a command. `options` are those that take it, for the
     /// message.
-    pub(crate) fn parse(given: &str, options: &str) -> anyhow::Result<Self> {
-        let has_scheme = given.split_whitespace().count() == 1 && given.contains("://");
+    pub(crate) fn parse(given: &str, options: &str, access: &Access) -> anyhow::Result<Self> {
+        let is_scheme = given.contains("://") || given.trim_start().starts_with("unix:");
+        let has_scheme = given.split_whitespace().count() == 1 && is_scheme;
         if has_scheme {
             Ok(Self::Url {
                 given: given.to_owned(),
-                target: Target::parse(given)?,
+                target: Target::reached_by(given, access)?,
             })
         } else if given.trim().is_empty() {
             anyhow::bail!("{options} a URL, or the command that starts the version")
@@ -37,23 +36,39 @@ impl Version {
 
     /// As a record names it.
     pub(crate) fn arm(&self) -> Arm {
-        let (command, url) = match self {
-            Self::Url { given, .. } => (None, Some(given.clone())),
-            Self::Command(line) => (Some(line.clone()), None),
-        };
-        Arm {
-            command,
-            url,
-            git: None,
+        match self {
+            Self::Url { given, target } => arm_of(given, target),
+            Self::Command(line) => Arm {
+                command: Some(line.clone()),
+                url: None,
+                git: None,
+                access: None,
+            },
         }
     }
 
     /// Whether it runs on this machine, as far as its address tells.
     pub(crate) fn is_local(&self) -> bool {
         match self {
-            Self::Url { target, .. } => opening::is_local(target),
+            Self::Url { target, .. } => target.is_here(),
             Self::Command(_) => true,
         }
+    }
+}
+
+/// A service that runs already, as a record names it.
+pub(crate) fn arm_of(given: &str, target: &Target) -> Arm {
+    let access = target.access();
+    let access = ArmAccess {
+        insecure: access.is_insecure() && target.is_tls(),
+        full_handshakes: access.has_full_handshakes() && target.is_tls(),
+        proxy: access.proxy_shown(),
+    };
+    Arm {
+        command: None,
+        url: Some(given.trim().to_owned()),
+        git: None,
+        access: (access != ArmAccess::default()).then_some(access),
     }
 }
 
@@ -63,11 +78,12 @@ mod tests {
 
     #[test]
     fn what_has_a_scheme_is_a_url_and_the_rest_a_command() {
-        let parse = |given| Version::parse(given, "--target takes");
+        let parse = |given| Version::parse(given, "--target takes", &Access::default());
         assert!(matches!(
             parse("http://127.0.0.1:1"),
             Ok(Version::Url { .. })
         ));
+        assert!(matches!(parse("unix:/x"), Ok(Version::Url { .. })));
         assert!(matches!(
             parse("sh -c 'x --url http://x/'"),
             Ok(Version::Command(_))
@@ -76,7 +92,7 @@ mod tests {
         for wrong in [
             "no-such-program --port {port}",
             "sh -c 'open quote",
-            "https://127.0.0.1",
+            "unix:",
             "ftp://127.0.0.1",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");

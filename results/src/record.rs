@@ -191,6 +191,21 @@ pub struct Arm {
     pub url: Option<String>,
     /// Commit of the service, where it is known.
     pub git: Option<String>,
+    /// How it was reached, where that isn't the usual way: directly, every certificate verified,
+    /// TLS sessions resumed by the user who had them. Since 1.3.
+    #[serde(default)]
+    pub access: Option<ArmAccess>,
+}
+
+/// How an arm was reached, where its URL doesn't tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmAccess {
+    /// No certificate was verified: anybody may have answered.
+    pub insecure: bool,
+    /// Every TLS handshake was a full one.
+    pub full_handshakes: bool,
+    /// The proxy between, without its credentials.
+    pub proxy: Option<String>,
 }
 
 /// One arm, one process start, one level, one stretch of load: the sampling unit.

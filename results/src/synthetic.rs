@@ -349,6 +349,7 @@ fn envelope(
         command: Some(format!("reference --mode {mode} --port {{port}}")),
         url: None,
         git: Some("0123abc".to_owned()),
+        access: None,
     };
     RunRecord {
         schema: Schema {

@@ -7,10 +7,22 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use crate::plan::{Expect, JsonTest, Request};
+use crate::plan::{Expect, JsonTest, Quotes, Request};
+use crate::scope::Scope;
+
+/// Headers whose values are credentials: no message shows them.
+const CREDENTIAL_HEADERS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+];
 
 /// How much of an answer a message may quote, in characters.
 const EXCERPT_CHARS_MAX: usize = 120;
+
+/// Variables that an answer has brought.
+pub type Values = BTreeMap<String, Json>;
 
 /// Which part of the functional check failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +51,8 @@ impl Expect {
         !self.json.is_empty()
     }
 
-    /// Checks status, headers and the JSON shape of one whole answer.
+    /// Checks status, headers and the JSON shape of one whole answer, for one who knows no user's
+    /// own secrets: where there may be some, the answer isn't quoted.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -51,7 +64,8 @@ impl Expect {
     ) -> Result<(), CheckFailure> {
         self.check_head(status, headers, body)?;
         if self.reads_json() {
-            self.check_json(&self.decode(body, "body")?, body)?;
+            let document = self.decode(None, body, "body")?;
+            self.run_tests(None, &self.json, &document, body)?;
         }
         Ok(())
     }
@@ -66,13 +80,20 @@ impl Expect {
         headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
         body: &[u8],
     ) -> Result<(), CheckFailure> {
+        self.head(None, status, headers, body)
+    }
+
+    fn head<'h>(
+        &self,
+        scope: Option<&Scope>,
+        status: u16,
+        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+        body: &[u8],
+    ) -> Result<(), CheckFailure> {
         if !self.status.contains(&status) {
             let expected = status_text(&self.status);
-            return Err(self.failure(
-                CheckKind::Status,
-                format!("status {status}, expected {expected}"),
-                body,
-            ));
+            let what = format!("status {status}, expected {expected}");
+            return Err(self.failure(scope, CheckKind::Status, what, body));
         }
         if self.headers.is_empty() {
             return Ok(());
@@ -91,23 +112,21 @@ impl Expect {
         let Some((name, glob)) = missing.first() else {
             return Ok(());
         };
+        let is_credential = CREDENTIAL_HEADERS.contains(&name.as_str());
         let found = match seen.get(name.as_str()) {
-            Some(value) => format!("is `{}`", self.shown(value)),
+            Some(value) => match self.shown(scope, value).filter(|_| !is_credential) {
+                Some(value) => format!("is `{value}`"),
+                None => "is something else".to_owned(),
+            },
             None => "is missing".to_owned(),
         };
-        Err(self.failure(
-            CheckKind::Check,
-            format!("header `{name}` {found}, expected `{glob}`"),
-            &[],
-        ))
-    }
-
-    fn check_json(&self, document: &Json, body: &[u8]) -> Result<(), CheckFailure> {
-        self.run_tests(&self.json, document, body)
+        let what = format!("header `{name}` {found}, expected `{glob}`");
+        Err(self.failure(scope, CheckKind::Check, what, &[]))
     }
 
     pub(crate) fn run_tests(
         &self,
+        scope: Option<&Scope>,
         tests: &BTreeMap<String, JsonTest>,
         document: &Json,
         body: &[u8],
@@ -120,16 +139,22 @@ impl Expect {
         };
         let found = document.pointer(pointer).map_or("is missing", type_name);
         let what = format!("`{pointer}` {found}, expected {test}");
-        Err(self.failure(CheckKind::Check, what, body))
+        Err(self.failure(scope, CheckKind::Check, what, body))
     }
 
     /// Reads `what` the bytes are, a body or an item, as JSON.
-    pub(crate) fn decode(&self, bytes: &[u8], what: &str) -> Result<Json, CheckFailure> {
-        serde_json::from_slice(bytes).map_err(|error| self.not_json(bytes, what, &error))
+    pub(crate) fn decode(
+        &self,
+        scope: Option<&Scope>,
+        bytes: &[u8],
+        what: &str,
+    ) -> Result<Json, CheckFailure> {
+        serde_json::from_slice(bytes).map_err(|error| self.not_json(scope, bytes, what, &error))
     }
 
     pub(crate) fn not_json(
         &self,
+        scope: Option<&Scope>,
         bytes: &[u8],
         what: &str,
         error: &serde_json::Error,
@@ -139,23 +164,37 @@ impl Expect {
         } else {
             format!("the {what} is not JSON ({error})")
         };
-        self.failure(CheckKind::Decode, wrong, bytes)
+        self.failure(scope, CheckKind::Decode, wrong, bytes)
     }
 
-    fn failure(&self, kind: CheckKind, what: String, body: &[u8]) -> CheckFailure {
-        let message = if body.is_empty() || !self.quotes_answer {
-            what
+    pub(crate) fn failure(
+        &self,
+        scope: Option<&Scope>,
+        kind: CheckKind,
+        what: String,
+        body: &[u8],
+    ) -> CheckFailure {
+        let excerpt = if body.is_empty() {
+            None
         } else {
-            // The whole body is redacted before it is cut: a cut secret would slip through.
-            let text = String::from_utf8_lossy(body);
-            format!("{what}; answer: {}", self.shown(&text))
+            self.shown(scope, &String::from_utf8_lossy(body))
+        };
+        let message = match excerpt {
+            Some(excerpt) => format!("{what}; answer: {excerpt}"),
+            None => what,
         };
         CheckFailure { kind, message }
     }
 
-    /// A text without secrets and control characters, cut to a line's length.
-    fn shown(&self, text: &str) -> String {
-        let text = self.redaction.apply(text);
+    /// A text of the answer without secrets and control characters, cut to a line's length;
+    /// `None` where it may hold a secret that nobody knows here.
+    fn shown(&self, scope: Option<&Scope>, text: &str) -> Option<String> {
+        // The whole text is redacted before it is cut: a cut secret would slip through.
+        let text = match (self.quotes, scope) {
+            (Quotes::Always, _) => self.redaction.apply(text),
+            (Quotes::WithScope, Some(scope)) => scope.redact(text),
+            (Quotes::WithScope, None) | (Quotes::Never, _) => return None,
+        };
         let mut characters = text.chars();
         let mut shown: String = characters
             .by_ref()
@@ -165,57 +204,41 @@ impl Expect {
         if characters.next().is_some() {
             shown.push('…');
         }
-        shown
+        Some(shown)
     }
 }
 
 impl Request {
-    /// Takes this request's variables from an answer.
-    ///
-    /// # Errors
-    /// The answer isn't JSON or lacks one of them.
-    pub fn extract(&self, body: &[u8]) -> Result<BTreeMap<String, Json>, CheckFailure> {
-        if self.extract.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        self.extract_from(&self.expect.decode(body, "body")?, body)
-    }
-
-    /// Checks an answer and takes this request's variables from it, parsing once.
+    /// Checks an answer and takes this request's variables from it, parsing once. What stands in
+    /// a stream's items is taken while they are read: see [`Request::take_item`].
     ///
     /// # Errors
     /// The first thing that is wrong.
     pub fn accept<'h>(
         &self,
+        scope: &Scope,
         status: u16,
         headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
         body: &[u8],
-    ) -> Result<BTreeMap<String, Json>, CheckFailure> {
-        self.expect.check_head(status, headers, body)?;
-        if !self.expect.reads_json() && self.extract.is_empty() {
-            return Ok(BTreeMap::new());
+    ) -> Result<Values, CheckFailure> {
+        let scope = Some(scope);
+        let mut values = Values::new();
+        if self.takes_headers() {
+            let headers: Vec<(&str, &[u8])> = headers.into_iter().collect();
+            let again = headers.iter().copied();
+            self.expect.head(scope, status, again, body)?;
+            self.take_headers(&headers, &mut values)?;
+        } else {
+            self.expect.head(scope, status, headers, body)?;
         }
-        let document = self.expect.decode(body, "body")?;
-        self.expect.check_json(&document, body)?;
-        self.extract_from(&document, body)
-    }
-
-    fn extract_from(
-        &self,
-        document: &Json,
-        body: &[u8],
-    ) -> Result<BTreeMap<String, Json>, CheckFailure> {
-        self.extract
-            .iter()
-            .map(|(name, pointer)| match document.pointer(pointer) {
-                Some(value) => Ok((name.clone(), value.clone())),
-                None => Err(self.expect.failure(
-                    CheckKind::Check,
-                    format!("`{pointer}` is missing, and `{name}` is taken from it"),
-                    body,
-                )),
-            })
-            .collect()
+        if self.reads_json() {
+            let document = self.expect.decode(scope, body, "body")?;
+            let tests = &self.expect.json;
+            self.expect.run_tests(scope, tests, &document, body)?;
+            self.take_json(scope, &document, body, &mut values)?;
+        }
+        self.take_texts(scope, body, &mut values)?;
+        Ok(values)
     }
 }
 

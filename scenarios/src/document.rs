@@ -1,10 +1,12 @@
 //! A TOML text with the place of everything in it, so that an error found long after
 //! parsing still names its line.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -17,6 +19,8 @@ pub(crate) struct Document<'t> {
     origin: PathBuf,
     text: &'t str,
     root: Spanned<DeValue<'t>>,
+    /// Of the text and of each file that it names.
+    identity: RefCell<Sha256>,
 }
 
 /// The way to a value from the document's root.
@@ -63,6 +67,7 @@ impl<'t> Document<'t> {
             origin: origin.to_owned(),
             text,
             root: Spanned::new(span, DeValue::Table(table.into_inner())),
+            identity: RefCell::new(Sha256::new_with_prefix(text.as_bytes())),
         })
     }
 
@@ -74,9 +79,23 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// The file's path.
-    pub(crate) fn origin(&self) -> &Path {
-        &self.origin
+    /// The path of a file that the document names.
+    pub(crate) fn beside(&self, file: &str) -> PathBuf {
+        let folder = self.origin.parent().unwrap_or(Path::new(""));
+        folder.join(file)
+    }
+
+    /// What a named file holds is part of what the document means.
+    pub(crate) fn identify_by(&self, bytes: &[u8]) {
+        let mut identity = self.identity.borrow_mut();
+        // Each as its own digest: a boundary between two files can't move unseen.
+        identity.update(Sha256::digest(bytes));
+    }
+
+    /// SHA-256 of the text, and of the files that have been named, in hex.
+    pub(crate) fn identity(&self) -> String {
+        let digest = self.identity.borrow().clone().finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// An error at a place, or at the nearest thing around it that is written down.

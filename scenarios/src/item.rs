@@ -46,13 +46,15 @@ impl Request {
         };
         let meaningful = stream.meaningful.as_ref().filter(|_| asks_meaning);
         if !self.expect.each.is_empty() || (meaningful.is_some() && stream.has_json_items()) {
-            let document = self.expect.decode(item, "item")?;
-            self.expect.run_tests(&self.expect.each, &document, item)?;
+            // The user's scope isn't at hand here, so what only it knows is never quoted.
+            let document = self.expect.decode(None, item, "item")?;
+            let tests = &self.expect.each;
+            self.expect.run_tests(None, tests, &document, item)?;
             return Ok(passes(meaningful, &document));
         }
         if stream.has_json_items() {
             serde_json::from_slice::<IgnoredAny>(item)
-                .map_err(|error| self.expect.not_json(item, "item", &error))?;
+                .map_err(|error| self.expect.not_json(None, item, "item", &error))?;
         }
         if meaningful.is_none() {
             return Ok(true);

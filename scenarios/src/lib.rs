@@ -15,15 +15,17 @@
 //!
 //! let headers = [("content-type", b"application/json".as_slice())];
 //! let answer = br#"{"workspace_id": "00000000000000a1", "online": true}"#;
-//! scope.answer(plan.requests[1].accept(200, headers, answer)?);
+//! scope.answer(plan.requests[1].accept(&scope, 200, headers, answer)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod catalogue;
 pub mod check;
 pub mod error;
+pub mod import;
 pub mod inputs;
 pub mod migration;
+pub mod pattern;
 pub mod plan;
 pub mod redaction;
 pub mod render;
@@ -33,7 +35,9 @@ pub mod template;
 
 mod deserialize;
 mod document;
+mod draw;
 mod encode;
+mod extract;
 mod item;
 mod raw;
 mod resolve;

@@ -1,9 +1,20 @@
 //! The resolved scenario: what the engine drives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::redaction::Redaction;
+
+pub use answer::{Decoder, Expect, JsonTest, Quotes, Stream};
+pub use request::{
+    Alternative, Body, Extract, ExtractFrom, FormContent, FormPart, JsonBody, JsonPart, Request,
+    Think, Which,
+};
+pub use variable::{Feeder, Part, Pick, Random, RandomKind, Template, Value, Var};
+
+mod answer;
+mod request;
+mod variable;
 
 /// Names that every scope knows: the user's index from 0, and how often the user
 /// has begun the request list, from 0.
@@ -16,8 +27,13 @@ pub struct Plan {
     pub name: String,
     /// One sentence.
     pub describe: String,
-    /// SHA-256 of the file's bytes, hex.
+    /// SHA-256 of the file's bytes and of the files that it names, hex.
     pub sha256: String,
+    /// How every user's client behaves.
+    pub client: ClientBehaviour,
+    /// Further services: name → base URL, variables filled in. The one without a name is the
+    /// target of the command line.
+    pub hosts: BTreeMap<String, String>,
     /// Values of variables that are known before the first request.
     pub vars: BTreeMap<String, Var>,
     /// Requests before the load, not measured.
@@ -44,220 +60,60 @@ impl Plan {
         self.requests.iter().any(|request| request.stream.is_some())
     }
 
+    /// How many requests one iteration sends: of neighbours with a weight it sends one.
+    pub fn requests_per_iteration(&self) -> usize {
+        let requests = self.requests.iter().enumerate();
+        let sent = requests.filter(|(index, request)| {
+            let alternative = request.alternative.as_ref();
+            alternative.is_none_or(|alternative| alternative.first == *index)
+        });
+        sent.count()
+    }
+
     /// The endpoints' names, in order.
     pub fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(|request| request.name.as_str())
     }
 }
 
-/// A variable's value.
-#[derive(Debug, Clone)]
-pub enum Var {
-    /// The same for every request.
-    Value(Value),
-    /// A default that uses built-in variables, as `"u-${user}"`.
-    Template(Template),
-    /// One row per user and iteration, from a CSV or JSONL file.
-    Feeder(Feeder),
-    /// Optional and not given: headers that need it are left out.
-    Absent,
+/// How a user's client behaves around its requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientBehaviour {
+    /// Which HTTP it speaks.
+    pub http: HttpVersion,
+    /// How long it keeps a connection.
+    pub reuse: Reuse,
+    /// Redirects followed for one request; 0: a redirect is an answer like any other. One more
+    /// than this is an error.
+    pub redirects_max: u32,
+    /// Whether each user keeps a jar of cookies.
+    pub cookies: bool,
+    /// Whether compressed answers are asked for.
+    pub compression: bool,
 }
 
-/// A value and whether it may be shown.
-#[derive(Clone)]
-pub struct Value {
-    /// The value; strings keep their type as `"${n}"` alone does.
-    pub value: serde_json::Value,
-    /// Never printed or recorded.
-    pub secret: bool,
+/// Which HTTP a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpVersion {
+    /// What both sides agree on by ALPN over TLS; HTTP/1.1 without TLS.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS by prior knowledge.
+    Http2,
 }
 
-impl std::fmt::Debug for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.secret {
-            f.write_str("Value(secret)")
-        } else {
-            write!(f, "Value({})", self.value)
-        }
-    }
-}
-
-/// Rows of a file.
-#[derive(Clone)]
-pub struct Feeder {
-    /// The column's values.
-    pub values: Vec<String>,
-    /// How a row is chosen. Feeders of one file with one pick stay on one row.
-    pub pick: Pick,
-}
-
-/// Without the rows, which may be secrets.
-impl std::fmt::Debug for Feeder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Feeder({} rows, {:?})", self.values.len(), self.pick)
-    }
-}
-
-/// How a feeder's row is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pick {
-    /// In order, over all users.
-    RoundRobin,
-    /// Seeded random.
-    Random,
-    /// Row = user, wrapped.
-    PerUser,
-}
-
-/// A text with `${variables}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    /// Literal and variable parts, in order.
-    pub parts: Vec<Part>,
-}
-
-/// One part of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// As it stands.
-    Literal(String),
-    /// A variable's name.
-    Variable(String),
-}
-
-/// One request.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// Its name: the endpoint in the record.
-    pub name: String,
-    /// HTTP method.
-    pub method: String,
-    /// Path, starting with `/`.
-    pub path: Template,
-    /// Query parameters, in the file's order, not yet percent-encoded.
-    pub query: Vec<(String, Template)>,
-    /// Headers, defaults merged in, names lower-case.
-    pub headers: Vec<(String, Template)>,
-    /// What is sent.
-    pub body: Body,
-    /// The functional check.
-    pub expect: Expect,
-    /// Variables taken from the answer: name → JSON pointer.
-    pub extract: BTreeMap<String, String>,
-    /// Those of `extract` that are secret.
-    pub extract_secret: BTreeSet<String>,
-    /// How the body is read as a stream, if it is one.
-    pub stream: Option<Stream>,
-    /// Pause before the next request.
-    pub think: Duration,
-    /// Longer is an error.
-    pub timeout: Duration,
-    /// False when its times are shown and not judged.
-    pub judged: bool,
-}
-
-/// A request's body.
-#[derive(Debug, Clone)]
-pub enum Body {
-    /// None.
-    Empty,
-    /// JSON, with templates in its strings.
-    Json(JsonBody),
-    /// URL-encoded form.
-    Form(Vec<(String, Template)>),
-    /// Multipart form.
-    Multipart(Vec<(String, Template)>),
-    /// Anything, with its content type.
-    Raw {
-        /// Content type.
-        content_type: String,
-        /// The text.
-        text: Template,
-    },
-}
-
-/// A JSON document, serialised around its variables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JsonBody {
-    /// Text and variables, in order.
-    pub parts: Vec<JsonPart>,
-}
-
-/// One part of a JSON document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JsonPart {
-    /// As it stands, already JSON.
-    Text(String),
-    /// A variable that is a whole value and keeps its type.
-    Value(String),
-    /// A variable inside a string.
-    Inside(String),
-}
-
-/// What a right answer looks like.
-#[derive(Debug, Clone)]
-pub struct Expect {
-    /// Accepted statuses.
-    pub status: Vec<u16>,
-    /// Header → glob with `*`.
-    pub headers: BTreeMap<String, String>,
-    /// JSON pointer → test.
-    pub json: BTreeMap<String, JsonTest>,
-    /// The same for each item of a stream.
-    pub each: BTreeMap<String, JsonTest>,
-    /// What messages must not quote.
-    pub redaction: Redaction,
-    /// Whether messages may quote the answer: not when it holds a secret to extract.
-    pub quotes_answer: bool,
-}
-
-/// A test of one JSON value.
-#[derive(Debug, Clone, PartialEq)]
-pub enum JsonTest {
-    /// Present, whatever it is.
-    Any,
-    /// Of this JSON type: `string`, `number`, `integer`, `boolean`, `array`, `object`, `null`.
-    Type(String),
-    /// A non-empty string or array.
-    NonEmpty,
-    /// Equal to this value.
-    Equals(serde_json::Value),
-    /// Missing, null, or passing this test: `"string?"` in a file.
-    Optional(Box<JsonTest>),
-}
-
-/// How a streamed body is read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stream {
-    /// `sse`, `ndjson`, `json-objects` or `chunks`.
-    pub decoder: Decoder,
-    /// The first item that passes it ends time-to-first-token.
-    pub meaningful: Option<(String, JsonTest)>,
-    /// Fewer items than this is an error of kind `truncated`.
-    pub items_min: u64,
-    /// The last item must pass it, else the stream is `truncated`.
-    pub last: Option<(String, JsonTest)>,
-    /// A final item of exactly this text (as `[DONE]`): no JSON, not counted, and
-    /// without it the stream is `truncated`.
-    pub end_marker: Option<String>,
-    /// Hang up after this many items, and not before the first meaningful one: such a stream is
-    /// a success as soon as it is left, and never has to be complete.
-    pub leave_after: Option<u64>,
-    /// Longest silence within the body; more is an error of kind `timeout`.
-    pub idle_timeout: Duration,
-}
-
-/// How items are cut from a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decoder {
-    /// Server-sent events.
-    Sse,
-    /// One JSON document per line.
-    Ndjson,
-    /// JSON objects one after the other.
-    JsonObjects,
-    /// The body's pieces as they come: an HTTP chunk, or the part of it that one read brings.
-    Chunks,
+/// How long a client keeps a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    /// As long as its user lives.
+    #[default]
+    User,
+    /// A new one for each iteration.
+    Iteration,
+    /// A new one for each request.
+    Never,
 }
 
 /// A request before the load.

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use choices::{FormField, RawBody, Scalars, ThinkText};
 use values::{DurationText, Ordered, Scalar, StatusSchema, Statuses, Test};
 
+pub(crate) mod choices;
 pub(crate) mod values;
 
 /// What to send to a service, and what a right answer looks like.
@@ -24,6 +26,13 @@ pub(crate) struct Scenario {
     /// Variables: `${name}` in any text below. `user` and `iteration` are built in.
     #[serde(default)]
     pub(crate) vars: BTreeMap<String, Variable>,
+    /// How every user's client behaves.
+    #[serde(default)]
+    pub(crate) client: Client,
+    /// Further services: name → base URL, in which variables known before the run may stand. The
+    /// one without a name is the target of the command line.
+    #[serde(default)]
+    pub(crate) hosts: BTreeMap<String, String>,
     /// What every request has unless it says otherwise.
     #[serde(default)]
     pub(crate) defaults: Defaults,
@@ -39,6 +48,50 @@ pub(crate) struct Scenario {
     /// The load of a run that isn't told otherwise.
     #[serde(default)]
     pub(crate) load: Load,
+}
+
+/// How every user's client behaves.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Client {
+    /// Which HTTP is spoken [auto].
+    pub(crate) http: Option<Http>,
+    /// How long a connection is kept [user].
+    pub(crate) reuse: Option<Reuse>,
+    /// Redirects followed for one request; one more is an error [0: a redirect is an answer like
+    /// any other].
+    #[schemars(range(min = 0, max = 100))]
+    pub(crate) redirects_max: Option<u32>,
+    /// Whether each user keeps a jar of cookies [false].
+    pub(crate) cookies: Option<bool>,
+    /// Whether compressed answers are asked for and decoded [false].
+    pub(crate) compression: Option<bool>,
+}
+
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub(crate) enum Http {
+    /// What both sides agree on by ALPN over TLS; HTTP/1.1 without TLS.
+    #[serde(rename = "auto")]
+    Auto,
+    /// HTTP/1.1.
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2; without TLS by prior knowledge.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// How long a connection is kept.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reuse {
+    /// As long as its user lives.
+    User,
+    /// A new one for each iteration.
+    Iteration,
+    /// A new one for each request.
+    Never,
 }
 
 /// A variable: a literal, or a table that says where its value comes from.
@@ -72,6 +125,32 @@ pub(crate) struct Source {
     pub(crate) column: Option<String>,
     /// How a row is chosen [round-robin].
     pub(crate) pick: Option<Pick>,
+    /// Drawn anew for each iteration, by the run's seed.
+    pub(crate) random: Option<RandomWord>,
+    /// The smallest `int`.
+    pub(crate) min: Option<i64>,
+    /// The largest `int`.
+    pub(crate) max: Option<i64>,
+    /// The values of `choice`.
+    #[schemars(length(min = 1))]
+    pub(crate) of: Option<Vec<Scalar>>,
+    /// The number of characters of `text`.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) length: Option<u64>,
+}
+
+/// What a random variable draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RandomWord {
+    /// A UUID of version 4.
+    Uuid,
+    /// A whole number from `min` to `max`.
+    Int,
+    /// One of the values of `of`.
+    Choice,
+    /// So many letters and digits as `length` says.
+    Text,
 }
 
 /// How a row is chosen.
@@ -120,26 +199,28 @@ pub(crate) struct Setup {
     pub(crate) name: Option<String>,
     /// HTTP method, upper-case.
     pub(crate) method: String,
+    /// A name of `[hosts]` [the target].
+    pub(crate) host: Option<String>,
     /// Path from `/`, without query.
     pub(crate) path: String,
-    /// Query parameters.
+    /// Query parameters; a list repeats one.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Scalar>")]
-    pub(crate) query: Ordered<Scalar>,
+    #[schemars(with = "BTreeMap<String, Scalars>")]
+    pub(crate) query: Ordered<Scalars>,
     /// Headers, beside the defaults.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub(crate) headers: Ordered<Scalar>,
     /// A JSON body.
     pub(crate) json: Option<Json>,
-    /// A URL-encoded form.
-    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    pub(crate) form: Option<Ordered<Scalar>>,
-    /// A multipart form.
-    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    pub(crate) multipart: Option<Ordered<Scalar>>,
-    /// Any other body; needs `content_type`.
-    pub(crate) body: Option<String>,
+    /// A URL-encoded form; a list repeats a field.
+    #[schemars(with = "Option<BTreeMap<String, Scalars>>")]
+    pub(crate) form: Option<Ordered<Scalars>>,
+    /// A multipart form of texts and files.
+    #[schemars(with = "Option<BTreeMap<String, FormField>>")]
+    pub(crate) multipart: Option<Ordered<FormField>>,
+    /// Any other body, a text or `{ file = "…" }`; needs `content_type`.
+    pub(crate) body: Option<RawBody>,
     /// The content type of `body`.
     pub(crate) content_type: Option<String>,
     /// The functional check.
@@ -168,28 +249,34 @@ pub(crate) struct Request {
     /// The endpoint's name in the record, unique, at most 100 characters.
     #[schemars(length(min = 1, max = 100))]
     pub(crate) name: String,
+    /// Neighbouring requests with a weight are alternatives: each iteration sends one of them,
+    /// as often as its weight has a part in their sum [sent in each iteration].
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) weight: Option<f64>,
     /// HTTP method, upper-case.
     pub(crate) method: String,
+    /// A name of `[hosts]` [the target].
+    pub(crate) host: Option<String>,
     /// Path from `/`, without query.
     pub(crate) path: String,
-    /// Query parameters.
+    /// Query parameters; a list repeats one.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Scalar>")]
-    pub(crate) query: Ordered<Scalar>,
+    #[schemars(with = "BTreeMap<String, Scalars>")]
+    pub(crate) query: Ordered<Scalars>,
     /// Headers, beside the defaults.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub(crate) headers: Ordered<Scalar>,
     /// A JSON body.
     pub(crate) json: Option<Json>,
-    /// A URL-encoded form.
-    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    pub(crate) form: Option<Ordered<Scalar>>,
-    /// A multipart form.
-    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
-    pub(crate) multipart: Option<Ordered<Scalar>>,
-    /// Any other body; needs `content_type`.
-    pub(crate) body: Option<String>,
+    /// A URL-encoded form; a list repeats a field.
+    #[schemars(with = "Option<BTreeMap<String, Scalars>>")]
+    pub(crate) form: Option<Ordered<Scalars>>,
+    /// A multipart form of texts and files.
+    #[schemars(with = "Option<BTreeMap<String, FormField>>")]
+    pub(crate) multipart: Option<Ordered<FormField>>,
+    /// Any other body, a text or `{ file = "…" }`; needs `content_type`.
+    pub(crate) body: Option<RawBody>,
     /// The content type of `body`.
     pub(crate) content_type: Option<String>,
     /// The functional check [any 2xx].
@@ -200,7 +287,7 @@ pub(crate) struct Request {
     /// How the answer is read, when it is a stream.
     pub(crate) stream: Option<Stream>,
     /// Pause before the next request [0ms].
-    pub(crate) think: Option<DurationText>,
+    pub(crate) think: Option<ThinkText>,
     /// Longer is an error [the defaults'].
     pub(crate) timeout: Option<DurationText>,
     /// Whether a comparison judges its times [true]; errors are judged in any case.
@@ -232,18 +319,37 @@ pub(crate) struct Each {
     pub(crate) json: BTreeMap<String, Test>,
 }
 
-/// Where a variable stands in an answer.
+/// Where a variable stands in an answer: one of `json`, `header` and `item`, or the whole body,
+/// and with `regex` the part of that to take.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a table as `{ json = \"/pointer\" }`"
 )]
 pub(crate) struct Extract {
-    /// JSON pointer.
-    pub(crate) json: String,
+    /// JSON pointer into the body.
+    pub(crate) json: Option<String>,
+    /// A header.
+    pub(crate) header: Option<String>,
+    /// JSON pointer into an item of the stream.
+    pub(crate) item: Option<String>,
+    /// Which of the items that have it [first].
+    pub(crate) which: Option<Which>,
+    /// Takes its only group, or what it fits as a whole.
+    pub(crate) regex: Option<String>,
     /// Never printed or recorded.
     #[serde(default)]
     pub(crate) secret: bool,
+}
+
+/// One of a stream's items.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Which {
+    /// The first.
+    First,
+    /// The last.
+    Last,
 }
 
 /// How an answer is read as a stream.

@@ -1,8 +1,9 @@
 //! Builds what is sent, by pure functions: the same scope gives the same bytes.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::plan::{Body, JsonPart, Pick, Plan, Request, Template, Var};
+use crate::plan::{Body, FormContent, FormPart, JsonPart, Pick, Plan, Request, Template, Var};
 use crate::scope::{Place, RenderError, Scope};
 
 /// A request, ready for the wire but for `host` and `content-length`, which belong
@@ -89,9 +90,17 @@ impl Request {
     /// Every template but the JSON body's.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
         let fields = match &self.body {
-            Body::Form(fields) | Body::Multipart(fields) => fields.as_slice(),
+            Body::Form(fields) => fields.as_slice(),
             _ => &[],
         };
+        let parts = match &self.body {
+            Body::Multipart(parts) => parts.as_slice(),
+            _ => &[],
+        };
+        let texts = parts.iter().filter_map(|part| match &part.content {
+            FormContent::Text(text) => Some(text),
+            FormContent::File(_) => None,
+        });
         let raw = match &self.body {
             Body::Raw { text, .. } => Some(text),
             _ => None,
@@ -100,6 +109,7 @@ impl Request {
             .chain(self.query.iter().map(|(_, template)| template))
             .chain(self.headers.iter().map(|(_, template)| template))
             .chain(fields.iter().map(|(_, template)| template))
+            .chain(texts)
             .chain(raw)
     }
 
@@ -153,7 +163,11 @@ impl Request {
                 write_pairs(fields, Place::Form, None, scope, &mut text)?;
                 "application/x-www-form-urlencoded".to_owned()
             }
-            Body::Multipart(fields) => write_multipart(fields, scope, &mut text)?,
+            Body::Multipart(parts) => return render_multipart(parts, scope),
+            Body::File {
+                content_type,
+                bytes,
+            } => return Ok((bytes.to_vec(), Some(content_type.clone()))),
             Body::Raw {
                 content_type,
                 text: template,
@@ -191,7 +205,7 @@ fn variation_of(name: &str, plan: &Plan) -> Variation {
             Some(Var::Value(_) | Var::Absent) => Variation::Never,
             Some(Var::Template(template)) => of_template(template),
             Some(Var::Feeder(feeder)) if feeder.pick == Pick::PerUser => Variation::User,
-            Some(Var::Feeder(_)) | None => Variation::Iteration,
+            Some(Var::Feeder(_) | Var::Random(_)) | None => Variation::Iteration,
         },
     }
 }
@@ -227,38 +241,64 @@ fn write_pairs(
     Ok(())
 }
 
-/// Writes a multipart form (RFC 7578) and gives its content type. The boundary is
-/// the first of a fixed row that no value contains, so that equal scopes give equal bytes.
-fn write_multipart(
-    fields: &[(String, Template)],
+/// Builds a multipart form (RFC 7578), with its content type. The boundary is the first of a
+/// fixed row that no part contains, so that equal scopes give equal bytes.
+fn render_multipart(
+    parts: &[FormPart],
     scope: &Scope,
-    out: &mut String,
-) -> Result<String, RenderError> {
-    let mut values = Vec::with_capacity(fields.len());
-    for (name, template) in fields {
-        if !scope.leaves_out(template) {
-            values.push((name, template.render(scope)?));
+) -> Result<(Vec<u8>, Option<String>), RenderError> {
+    let mut contents = Vec::with_capacity(parts.len());
+    for part in parts {
+        match &part.content {
+            FormContent::Text(template) if scope.leaves_out(template) => {}
+            FormContent::Text(template) => {
+                let text = template.render(scope)?.into_bytes();
+                contents.push((part, Cow::Owned(text)));
+            }
+            FormContent::File(bytes) => contents.push((part, Cow::Borrowed(bytes.as_ref()))),
         }
     }
     let boundary = (0u64..)
         .map(|number| format!("unstall-boundary-{number}"))
         .find(|boundary| {
-            !values
-                .iter()
-                .any(|(_, value)| value.contains(boundary.as_str()))
+            let finder = |(_, content): &(_, Cow<'_, [u8]>)| contains(content, boundary.as_bytes());
+            !contents.iter().any(finder)
         })
         .unwrap_or_else(|| "unstall-boundary".to_owned());
-    for (name, value) in &values {
-        let name = name
-            .replace('"', "%22")
-            .replace('\r', "%0D")
-            .replace('\n', "%0A");
-        // Writing to a String can't fail.
-        let _ = write!(
-            out,
-            "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-        );
+    let mut body = Vec::new();
+    for (part, content) in &contents {
+        body.extend_from_slice(part_head(part, &boundary).as_bytes());
+        body.extend_from_slice(content);
+        body.extend_from_slice(b"\r\n");
     }
-    let _ = write!(out, "--{boundary}--\r\n");
-    Ok(format!("multipart/form-data; boundary={boundary}"))
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    let content_type = format!("multipart/form-data; boundary={boundary}");
+    Ok((body, Some(content_type)))
+}
+
+fn part_head(part: &FormPart, boundary: &str) -> String {
+    let name = quoted(&part.name);
+    let mut head = format!("--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"");
+    // Writing to a String can't fail.
+    if let Some(filename) = &part.filename {
+        let _ = write!(head, "; filename=\"{}\"", quoted(filename));
+    }
+    if let Some(content_type) = &part.content_type {
+        let _ = write!(head, "\r\ncontent-type: {content_type}");
+    }
+    head + "\r\n\r\n"
+}
+
+/// As browsers do: what would end the name or its line is percent-encoded.
+fn quoted(name: &str) -> String {
+    name.replace('"', "%22")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    // Most windows differ in their first byte; a file is read once per building.
+    bytes
+        .windows(wanted.len())
+        .any(|window| window.first() == wanted.first() && window == wanted)
 }

@@ -4,36 +4,35 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use crate::document::{Document, Place, read_text};
 use crate::error::{ScenarioError, suggestion};
 use crate::inputs::Inputs;
-use crate::plan::{Arrivals, Load, OpenLoad, Per, Plan, Probe, Setup, Stage};
+use crate::plan::{Per, Plan, Probe, Setup};
 use crate::raw;
 use crate::redaction::Redaction;
+use crate::resolve::alternatives::Extracted;
 use crate::resolve::names::Names;
 use crate::resolve::request::RequestResolver;
 
+mod alternatives;
 mod answer;
+mod body;
+mod client;
+mod extract;
 mod feeder;
+mod files;
+mod load;
 mod names;
+mod random;
 mod request;
+mod think;
 pub(crate) mod values;
 mod variables;
 
-/// The closed model's levels when a file says nothing.
-const CONCURRENCY_DEFAULT: [u32; 3] = [10, 20, 50];
-/// More users than this are a typo, or need more than one machine.
-const CONCURRENCY_MAX: u32 = 10_000;
-/// As many as the command line takes.
-const REQUESTS_MAX: u64 = 100_000_000;
 /// The bystander's rate when a file says nothing, requests per second.
 const PROBE_RATE_DEFAULT: f64 = 50.0;
 /// More is load, no bystander.
 const PROBE_RATE_MAX: f64 = 1_000.0;
-/// More than one machine sends.
-const RATE_MAX: f64 = 1_000_000.0;
 
 impl Plan {
     /// Reads and resolves a scenario file. Every override must be a variable of it.
@@ -64,18 +63,22 @@ pub(crate) fn resolve(text: &str, origin: &Path, inputs: &Inputs) -> Result<Plan
     let variables = variables::resolve(&document, &raw.vars, inputs)?;
     let redaction = Redaction::new(variables.secrets.iter().map(String::as_str));
     let names = Names::new(&document, &raw, &variables)?;
-    let mut requests = RequestResolver::new(&document, &raw.defaults, names, &redaction)?;
+    let client = client::resolve(&document, &raw.client)?;
+    let hosts = client::hosts(&document, &raw.hosts, &variables.vars)?;
+    let mut requests = RequestResolver::new(&document, &raw, names, &redaction)?;
     let setup = resolve_setup(&document, raw.setup, &mut requests)?;
     let measured = resolve_requests(&document, raw.request, &mut requests)?;
     Ok(Plan {
         name: raw.name,
         describe: raw.describe,
-        sha256: hex(&Sha256::digest(text.as_bytes())),
+        sha256: document.identity(),
+        client,
+        hosts,
         vars: variables.vars,
         setup,
         requests: measured,
         probe: resolve_probe(&document, raw.probe)?,
-        load: resolve_load(&document, raw.load)?,
+        load: load::resolve(&document, raw.load)?,
         redaction,
     })
 }
@@ -120,6 +123,7 @@ fn resolve_setup(
         };
         let unless = setup.unless.clone();
         let request = requests.resolve(&place, as_request(setup))?;
+        requests.names.reveal(request.extract.keys());
         resolved.push(Setup {
             per,
             unless,
@@ -138,6 +142,8 @@ fn as_request(setup: raw::Setup) -> raw::Request {
     raw::Request {
         name: name.chars().take(values::REQUEST_NAME_CHARS_MAX).collect(),
         method: setup.method,
+        host: setup.host,
+        weight: None,
         path: setup.path,
         query: setup.query,
         headers: setup.headers,
@@ -168,8 +174,10 @@ fn resolve_requests(
             "add a `[[request]]` with `name`, `method` and `path`",
         ));
     }
+    let alternatives = alternatives::resolve(document, &raw)?;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut resolved = Vec::with_capacity(raw.len());
+    let mut group = Extracted::default();
     for (index, request) in raw.into_iter().enumerate() {
         let place = section.item(index);
         if let Some(first) = seen.insert(request.name.clone(), index) {
@@ -183,7 +191,23 @@ fn resolve_requests(
                 "give each request its own name: it is the endpoint's in the record",
             ));
         }
-        resolved.push(requests.resolve(&place, request)?);
+        let alternative = alternatives[index].clone();
+        let mut request = requests.resolve(&place, request)?;
+        let extracted = request.extract.keys();
+        match &alternative {
+            None => requests.names.reveal(extracted),
+            Some(_) => {
+                group.add(extracted.clone());
+                requests.names.reveal_sometimes(extracted);
+                let behind = alternatives.get(index + 1);
+                let is_last = behind.is_none_or(|next| next.is_none());
+                if is_last {
+                    requests.names.reveal(&std::mem::take(&mut group).by_all());
+                }
+            }
+        }
+        request.alternative = alternative;
+        resolved.push(request);
     }
     Ok(resolved)
 }
@@ -200,114 +224,4 @@ fn resolve_probe(
     let rate = raw.rate.unwrap_or(PROBE_RATE_DEFAULT);
     values::rate(document, &place.key("rate"), rate, PROBE_RATE_MAX)?;
     Ok(Some(Probe { path, rate }))
-}
-
-fn resolve_load(document: &Document<'_>, raw: raw::Load) -> Result<Load, ScenarioError> {
-    let place = Place::Root.key("load");
-    match (raw.closed, raw.open) {
-        (Some(_), Some(_)) => Err(document.error(
-            &place.key("open"),
-            "the load is both closed and open",
-            "keep one of `closed` and `open`",
-        )),
-        (None, None) => Ok(Load {
-            concurrency: CONCURRENCY_DEFAULT.to_vec(),
-            requests: None,
-            open: None,
-        }),
-        (Some(closed), None) => {
-            let levels = &closed.concurrency;
-            check_concurrency(document, levels)?;
-            if let Some(requests) = closed.requests {
-                check_requests(document, &place.key("closed").key("requests"), requests)?;
-            }
-            Ok(Load {
-                concurrency: levels.clone(),
-                requests: closed.requests,
-                open: None,
-            })
-        }
-        (None, Some(open)) => Ok(Load {
-            concurrency: Vec::new(),
-            requests: None,
-            open: Some(resolve_open(document, open)?),
-        }),
-    }
-}
-
-fn check_concurrency(document: &Document<'_>, levels: &[u32]) -> Result<(), ScenarioError> {
-    let (root, fix) = (Place::Root, "write a list as `concurrency = [10, 20, 50]`");
-    let (load, closed);
-    load = root.key("load");
-    closed = load.key("closed");
-    let place = closed.key("concurrency");
-    if levels.is_empty() {
-        return Err(document.error(&place, "there is no level of concurrency", fix));
-    }
-    for (index, level) in levels.iter().enumerate() {
-        if !(1..=CONCURRENCY_MAX).contains(level) {
-            return Err(document.error(
-                &place.item(index),
-                format!("concurrency {level}, expected 1 to {CONCURRENCY_MAX}"),
-                fix,
-            ));
-        }
-        if levels[..index].contains(level) {
-            return Err(document.error(
-                &place.item(index),
-                format!("concurrency {level} stands here twice"),
-                "take one of them out",
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn check_requests(
-    document: &Document<'_>,
-    place: &Place<'_>,
-    requests: u64,
-) -> Result<(), ScenarioError> {
-    if (1..=REQUESTS_MAX).contains(&requests) {
-        return Ok(());
-    }
-    Err(document.error(
-        place,
-        format!("{requests} requests, expected 1 to {REQUESTS_MAX}"),
-        "write how many per endpoint and level, as `requests = 10`, or leave it out for 400",
-    ))
-}
-
-fn resolve_open(document: &Document<'_>, raw: raw::Open) -> Result<OpenLoad, ScenarioError> {
-    let root = Place::Root;
-    let load = root.key("load");
-    let open = load.key("open");
-    let place = open.key("stages");
-    if raw.stages.is_empty() {
-        return Err(document.error(
-            &place,
-            "there is no stage",
-            "write a list as `stages = [{ rate = 50, for = \"30s\" }]`",
-        ));
-    }
-    let stages = raw.stages.iter().enumerate().map(|(index, stage)| {
-        let place = place.item(index);
-        values::rate(document, &place.key("rate"), stage.rate, RATE_MAX)?;
-        let duration = values::positive_duration(document, &place.key("for"), &stage.duration.0)?;
-        Ok(Stage {
-            rate: stage.rate,
-            duration,
-        })
-    });
-    Ok(OpenLoad {
-        arrivals: match raw.arrivals {
-            Some(raw::Arrivals::Constant) => Arrivals::Constant,
-            Some(raw::Arrivals::Poisson) | None => Arrivals::Poisson,
-        },
-        stages: stages.collect::<Result<_, ScenarioError>>()?,
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,13 +4,21 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use crate::draw::{Draws, mixed};
 use crate::encode;
 use crate::plan::{Feeder, Part, Pick, Plan, Setup, Template, Var};
 use crate::redaction::Redaction;
 use crate::template::push_json_escaped;
+
+/// Salts of draws that no variable has: those are digests of names.
+const ALTERNATIVES_SALT: u64 = 1 << 32;
+const THINK_SALT: u64 = 2 << 32;
+/// The turn of setup requests, far from any that an iteration has.
+const SETUP_TURN: u64 = u64::MAX >> 1;
 
 /// Why a request couldn't be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +48,10 @@ pub struct Scope {
     user: u32,
     users: u32,
     iteration: u64,
+    /// Which iteration this is of all users': rows and draws hang on it.
+    turn: u64,
+    /// Before the first iteration: the setup's draws are not those of iteration 0.
+    is_setup: bool,
     seed: u64,
     /// From the setup: kept over all iterations.
     prepared: BTreeMap<String, Json>,
@@ -74,20 +86,22 @@ pub(crate) enum Place {
 
 enum Found<'s> {
     Text(Cow<'s, str>),
-    Json(&'s Json),
+    Json(Cow<'s, Json>),
     Number(u64),
     Absent,
 }
 
 impl Scope {
     /// The scope of one of `users` users, before its first iteration. The seed
-    /// decides random feeders' rows, so that a run can be repeated.
+    /// decides whatever is drawn, so that a run can be repeated.
     pub fn new(plan: Arc<Plan>, user: u32, users: u32, seed: u64) -> Self {
         Self {
             plan,
             user,
             users: users.max(1),
             iteration: 0,
+            turn: u64::from(user),
+            is_setup: true,
             seed,
             prepared: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -97,8 +111,43 @@ impl Scope {
     /// Starts an iteration: what the last one's answers brought is forgotten, so that
     /// a failed extraction can't pass unseen.
     pub fn begin_iteration(&mut self, iteration: u64) {
+        let (user, users) = (u64::from(self.user), u64::from(self.users));
         self.iteration = iteration;
+        self.turn = iteration.wrapping_mul(users).wrapping_add(user);
+        self.is_setup = false;
         self.answered.clear();
+    }
+
+    /// Starts the iteration of an open load's arrival, whose rows and draws are its own whichever
+    /// user serves it.
+    pub fn begin_arrival(&mut self, arrival: u64) {
+        self.iteration = arrival;
+        self.turn = arrival;
+        self.is_setup = false;
+        self.answered.clear();
+    }
+
+    /// Whether this iteration sends a request of the plan, by its index: of neighbours with a
+    /// weight it sends one.
+    pub fn takes(&self, request: usize) -> bool {
+        let Some(request) = self.plan.requests.get(request) else {
+            return false;
+        };
+        let Some(alternative) = &request.alternative else {
+            return true;
+        };
+        let salt = ALTERNATIVES_SALT + alternative.first as u64;
+        let drawn = self.draws(salt).unit();
+        alternative.share.contains(&drawn)
+    }
+
+    /// The pause behind a request of the plan, by its index.
+    pub fn think(&self, request: usize) -> Duration {
+        let Some(think) = self.plan.requests.get(request).map(|request| request.think) else {
+            return Duration::ZERO;
+        };
+        let salt = THINK_SALT + request as u64;
+        think.draw(&mut self.draws(salt))
     }
 
     /// Keeps values for the whole run: what a setup request extracted.
@@ -134,26 +183,51 @@ impl Scope {
             .is_some_and(|name| self.has_value(name))
     }
 
-    /// The text without the plan's secrets and without those that answers brought.
+    /// The text without the plan's secrets and without the user's own.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let requests = self.plan.setup.iter().map(|setup| &setup.request);
-        let names = requests
-            .chain(&self.plan.requests)
-            .flat_map(|request| &request.extract_secret);
-        let secrets: Vec<String> = names
-            .filter_map(|name| self.answered.get(name).or_else(|| self.prepared.get(name)))
-            .map(|value| text_of(value).into_owned())
-            .collect();
-        if secrets.is_empty() {
-            return self.plan.redact(text);
+        match self.own_redaction() {
+            None => self.plan.redact(text),
+            Some(own) => {
+                let shown = own.apply(text);
+                Cow::Owned(self.plan.redact(&shown).into_owned())
+            }
         }
-        let extracted = Redaction::new(secrets.iter().map(String::as_str));
-        Cow::Owned(self.plan.redact(&extracted.apply(text)).into_owned())
+    }
+
+    /// The user's own secrets: those that answers brought, and those that are drawn.
+    fn own_redaction(&self) -> Option<Redaction> {
+        let requests = self.plan.setup.iter().map(|setup| &setup.request);
+        let extracted = requests
+            .chain(&self.plan.requests)
+            .flat_map(|request| &request.extract)
+            .filter(|(_, extract)| extract.secret)
+            .flat_map(|(name, _)| [self.answered.get(name), self.prepared.get(name)])
+            .flatten()
+            .map(|value| text_of(value).into_owned());
+        let drawn = self.plan.vars.values().filter_map(|var| match var {
+            Var::Random(random) if random.secret => {
+                let mut draws = self.draws(random.salt);
+                Some(text_of(&draws.value(&random.kind)).into_owned())
+            }
+            _ => None,
+        });
+        let secrets: Vec<String> = extracted.chain(drawn).collect();
+        let secrets = secrets.iter().map(String::as_str);
+        (secrets.len() > 0).then(|| Redaction::new(secrets))
+    }
+
+    fn draws(&self, salt: u64) -> Draws {
+        let turn = if self.is_setup {
+            SETUP_TURN.wrapping_add(self.turn)
+        } else {
+            self.turn
+        };
+        Draws::new(self.seed, turn, salt)
     }
 
     fn find(&self, name: &str) -> Option<Found<'_>> {
         if let Some(value) = self.answered.get(name).or_else(|| self.prepared.get(name)) {
-            return Some(Found::Json(value));
+            return Some(Found::Json(Cow::Borrowed(value)));
         }
         match name {
             "user" => return Some(Found::Number(u64::from(self.user))),
@@ -161,9 +235,13 @@ impl Scope {
             _ => {}
         }
         Some(match self.plan.vars.get(name)? {
-            Var::Value(value) => Found::Json(&value.value),
+            Var::Value(value) => Found::Json(Cow::Borrowed(&value.value)),
             Var::Template(template) => Found::Text(Cow::Owned(self.built_in_text(template))),
             Var::Feeder(feeder) => Found::Text(Cow::Borrowed(self.row(feeder))),
+            Var::Random(random) => {
+                let mut draws = self.draws(random.salt);
+                Found::Json(Cow::Owned(draws.value(&random.kind)))
+            }
             Var::Absent => Found::Absent,
         })
     }
@@ -183,12 +261,10 @@ impl Scope {
 
     fn row<'f>(&self, feeder: &'f Feeder) -> &'f str {
         let rows = feeder.values.len() as u64;
-        let (user, users) = (u64::from(self.user), u64::from(self.users));
-        let turn = self.iteration.wrapping_mul(users).wrapping_add(user);
         let index = match feeder.pick {
-            Pick::RoundRobin => turn,
-            Pick::Random => mixed(self.seed ^ mixed(turn)),
-            Pick::PerUser => user,
+            Pick::RoundRobin => self.turn,
+            Pick::Random => mixed(self.seed ^ mixed(self.turn)),
+            Pick::PerUser => u64::from(self.user),
         } % rows.max(1);
         // A feeder without rows is refused at load.
         feeder.values.get(index as usize).map_or("", String::as_str)
@@ -227,7 +303,7 @@ impl Scope {
     ) -> Result<(), RenderError> {
         match self.find(name) {
             Some(Found::Text(text)) => push(&text, place, out),
-            Some(Found::Json(value)) => push(&text_of(value), place, out),
+            Some(Found::Json(value)) => push(&text_of(&value), place, out),
             Some(Found::Number(number)) => out.push_str(&number.to_string()),
             Some(Found::Absent) | None => return Err(RenderError::NoValue { name: name.into() }),
         }
@@ -260,17 +336,9 @@ fn push(text: &str, place: Place, out: &mut String) {
 }
 
 /// A value inside a text: strings as they are, everything else as JSON.
-fn text_of(value: &Json) -> Cow<'_, str> {
+pub(crate) fn text_of(value: &Json) -> Cow<'_, str> {
     match value {
         Json::String(text) => Cow::Borrowed(text),
         other => Cow::Owned(other.to_string()),
     }
-}
-
-/// SplitMix64's finaliser (Steele, Lea, Flood 2014): neighbouring turns get unrelated rows.
-fn mixed(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

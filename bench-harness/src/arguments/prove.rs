@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{assignment, duration, url_path};
+use super::{AccessArguments, assignment, duration, url_path};
 
 /// `unstall prove`
 #[derive(Debug, Args)]
@@ -25,6 +25,8 @@ pub(crate) struct ProveArguments {
     /// The service: the command that starts it, or the URL of one that proves already
     #[arg(long, value_name = "X", required_unless_present = "pid")]
     pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// A route that must be proven, also if the service doesn't declare it
     #[arg(long = "route", value_name = "METHOD /TEMPLATE", value_parser = route)]
     pub(crate) routes: Vec<String>,

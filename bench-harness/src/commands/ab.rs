@@ -57,17 +57,19 @@ impl Stage for Versions<'_> {
 }
 
 pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let before = Version::parse(&arguments.before, SIDES)?;
-    let after = Version::parse(&arguments.after, SIDES)?;
+    let access = arguments.access.resolve(console)?;
+    let before = Version::parse(&arguments.before, SIDES, &access)?;
+    let after = Version::parse(&arguments.after, SIDES, &access)?;
+    arguments.access.refuse_unused(&[&before, &after])?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let sessions = plans
-        .into_iter()
-        .map(|plan| open(&arguments, &before, &after, plan))
+        .iter()
+        .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     for version in [&before, &after] {
         if let Version::Url { target, .. } = version {
-            opening::reachable(target)?;
+            opening::reachable(target, &plans)?;
         }
     }
     let stop = interrupt::listen()?;

@@ -200,6 +200,7 @@ fn open(
         url: None,
         // Both arms are programs of this repository, built with this one.
         git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
+        access: None,
     };
     let step = &replay.step;
     let session = Opening {

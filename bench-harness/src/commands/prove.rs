@@ -25,11 +25,13 @@ pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::
     }
     let target = arguments.target.as_deref();
     let target = target.context("nothing to prove: name it by --target or --pid")?;
-    let version = Version::parse(target, "--target takes")?;
+    let access = arguments.access.resolve(console)?;
+    let version = Version::parse(target, "--target takes", &access)?;
+    arguments.access.refuse_unused(&[&version])?;
     let inputs = inputs::gather(arguments.variables.clone());
     let plans = opening::plans(&arguments.scenarios, &inputs)?;
     let stop = interrupt::listen()?;
-    let mut served = Served::open(&version, &arguments.ready, &stop)?;
+    let mut served = Served::open(&version, &plans, &arguments.ready, &stop)?;
     let caught = catch(arguments, &plans, &served, console, &stop);
     // How the service ended explains best why it doesn't answer any more.
     let caught = caught.map_err(|error| served.explain(error));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, Target};
 use unstall_results::comparison::Verdict;
-use unstall_results::record::{Arm, Load, RunRecord};
+use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
@@ -14,7 +14,7 @@ use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::Placement;
 use crate::session::{Prepared, Session, Stage, Turn};
-use crate::{identity, inputs, interrupt};
+use crate::{identity, inputs, interrupt, version};
 
 /// Requests per endpoint and level that a bare `run` makes: enough to judge a p95.
 const REQUESTS_DEFAULT: u64 = 400;
@@ -49,14 +49,15 @@ impl Stage for Running {
 }
 
 pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let target = Target::parse(&arguments.target)?;
+    let access = arguments.access.resolve(console)?;
+    let target = Target::reached_by(&arguments.target, &access)?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let sessions = plans
-        .into_iter()
-        .map(|plan| open(arguments, &target, plan))
+        .iter()
+        .map(|plan| open(arguments, &target, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
-    opening::reachable(&target)?;
+    opening::reachable(&target, &plans)?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
     for session in sessions {
@@ -109,11 +110,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),
     };
-    let arm = Arm {
-        command: None,
-        url: Some(arguments.target.clone()),
-        git: None,
-    };
+    let arm = version::arm_of(&arguments.target, target);
     Opening {
         placement: Placement::of(common),
         label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
@@ -122,7 +119,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         turns,
         arms: BTreeMap::from([(ONLY.to_owned(), arm)]),
         step: None,
-        colocated: opening::is_local(target),
+        colocated: target.is_here(),
         watch: common.watch,
     }
     .session()

@@ -6,19 +6,24 @@
 //!
 //! How one is used: [`Connection::is_usable`] before a request on a connection that has been idle,
 //! [`Connection::send`] up to the head of the final answer, then [`Connection::chunk`] until it
-//! gives none. One that failed, or whose body wasn't read to its end, is dropped.
+//! gives none. One that failed, or whose body wasn't read to its end, is dropped, unless its
+//! protocol can let go of an answer ([`Connection::outlives_its_answer`]).
+
+use std::time::Instant;
 
 use super::answer::Head;
 use super::failure::Failure;
 use super::http1::Http1;
+use super::http2::Http2;
 use super::stamps::SocketStamps;
 use super::target::Target;
-use super::transport::{self, Phases};
+use super::transport::{self, Phases, Protocol};
 use super::wire::Wire;
 
 /// An open connection.
 pub(super) enum Connection {
     Http1(Http1),
+    Http2(Box<Http2>),
 }
 
 /// A request that got no head of an answer.
@@ -30,25 +35,31 @@ pub(super) struct SendFailure {
 }
 
 impl Connection {
-    /// Opens a connection to a target; what that took is the opening request's to pay.
+    /// Opens a connection to a target; what that took is the opening request's to pay, and
+    /// `deadline` is that request's.
     pub(super) async fn open(
         target: &Target,
         stamps: &SocketStamps,
+        deadline: Instant,
     ) -> Result<(Self, Phases), Failure> {
-        let opened = transport::open(target).await?;
-        let connection = Self::Http1(Http1::new(opened.transport, stamps.clone()));
+        let opened = transport::open(target, deadline).await?;
+        let stamps = stamps.clone();
+        let connection = match opened.protocol {
+            Protocol::Http1 => Self::Http1(Http1::new(opened.transport, stamps)),
+            Protocol::Http2 => {
+                let connection = Http2::open(opened.transport, target.scheme(), stamps);
+                Self::Http2(Box::new(connection.await?))
+            }
+        };
         Ok((connection, opened.phases))
     }
 
     /// Whether another request may be sent on it: the service said nothing against it and didn't
     /// close it, as far as this side can know by now.
-    #[expect(
-        clippy::unused_async,
-        reason = "a protocol with frames of its own has to be driven to know"
-    )]
     pub(super) async fn is_usable(&mut self) -> bool {
         match self {
             Self::Http1(connection) => connection.is_usable(),
+            Self::Http2(connection) => connection.is_usable().await,
         }
     }
 
@@ -56,6 +67,7 @@ impl Connection {
     pub(super) async fn send(&mut self, wire: &Wire, head: &mut Head) -> Result<(), SendFailure> {
         match self {
             Self::Http1(connection) => connection.send(wire, head).await,
+            Self::Http2(connection) => connection.send(wire, head).await,
         }
     }
 
@@ -64,6 +76,19 @@ impl Connection {
     pub(super) async fn chunk(&mut self) -> Result<Option<&[u8]>, Failure> {
         match self {
             Self::Http1(connection) => connection.chunk().await,
+            Self::Http2(connection) => connection.chunk().await,
+        }
+    }
+
+    /// Lets go of an answer that failed, or that nobody wants the rest of; true if the connection
+    /// may still be of use, which [`Connection::is_usable`] will tell.
+    pub(super) fn outlives_its_answer(&mut self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(connection) => {
+                connection.leave();
+                true
+            }
         }
     }
 }

@@ -41,6 +41,17 @@ pub enum EngineError {
     Panicked(String),
 }
 
+/// Why a target can't be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ReachError {
+    /// Nothing could be tried.
+    #[error("no connection could be tried: {0}")]
+    Start(#[source] io::Error),
+    /// There is none.
+    #[error("{0}")]
+    NoConnection(String),
+}
+
 impl EngineError {
     /// A thread ended by a panic, with its message.
     pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {

@@ -82,7 +82,7 @@ struct Reached {
 impl Client {
     pub(super) fn new(target: Arc<Target>, stamps: SocketStamps) -> Self {
         Self {
-            target,
+            target: target.of_a_user(),
             connection: None,
             answer: Answer::default(),
             stamps,
@@ -93,8 +93,8 @@ impl Client {
     /// Sends one request and reads its answer to the end, not beyond `timeout` after `intended`.
     /// After a success the answer is in [`Client::answer`].
     ///
-    /// Opening a connection is part of the request. A failed connection is dropped; the
-    /// next request opens another one.
+    /// Opening a connection is part of the request. A failed connection is dropped, and so is one
+    /// whose time was over; the next request opens another one.
     pub(super) async fn exchange(
         &mut self,
         wire: &Wire,
@@ -115,19 +115,22 @@ impl Client {
             stamps: &self.stamps,
             answer: &mut self.answer,
             reached: &mut reached,
+            deadline,
         };
         let work = conversation.run(wire, reading);
-        let outcome = before(self.timer.as_mut(), deadline, work)
-            .await
-            .unwrap_or_else(|| {
-                Err(Failure::service(
-                    ErrorKind::Timeout,
-                    format!("no complete answer within {} ms", timeout.as_millis()),
-                ))
-            });
+        let outcome = before(self.timer.as_mut(), deadline, work).await;
         let ended = Instant::now();
+        let in_time = outcome.is_some();
+        let outcome = outcome.unwrap_or_else(|| {
+            Err(Failure::service(
+                ErrorKind::Timeout,
+                format!("no complete answer within {} ms", timeout.as_millis()),
+            ))
+        });
         if outcome.is_err() || self.answer.is_left {
-            self.connection = None;
+            // Where nothing came in time, nobody knows whether anything ever will.
+            self.connection
+                .take_if(|connection| !(in_time && connection.outlives_its_answer()));
         }
         let stamps = Stamps {
             released,
@@ -157,6 +160,7 @@ struct Conversation<'c> {
     stamps: &'c SocketStamps,
     answer: &'c mut Answer,
     reached: &'c mut Reached,
+    deadline: Instant,
 }
 
 impl Conversation<'_> {
@@ -181,7 +185,8 @@ impl Conversation<'_> {
             }
             *self.slot = None;
         }
-        let (connection, phases) = Connection::open(self.target, self.stamps).await?;
+        let (connection, phases) =
+            Connection::open(self.target, self.stamps, self.deadline).await?;
         self.reached.phases = phases;
         let connection = self.slot.insert(connection);
         let sent = connection.send(wire, &mut self.answer.head).await;

@@ -6,6 +6,8 @@ use std::io;
 use nix::errno::Errno;
 use unstall_results::record::{ErrorKind, LocalFault};
 
+use super::tls_failure;
+
 /// One request that did not end with a right answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -47,7 +49,9 @@ impl Failure {
 
     /// A connection that stood and is gone.
     pub(super) fn lost(error: &io::Error) -> Self {
-        local(error).unwrap_or_else(|| Self::ended(format_args!("{error}")))
+        local(error)
+            .or_else(|| tls_failure::of_connection(error))
+            .unwrap_or_else(|| Self::ended(format_args!("{error}")))
     }
 
     /// The service ended the connection before the answer was complete.

@@ -50,7 +50,7 @@ impl Prepared {
                 Place::Setup(_) => None,
             },
             // A body that nobody looks at is counted and let go.
-            keep_body: request.expect.reads_json() || !request.extract.is_empty(),
+            keep_body: request.reads_body(),
             plan: Arc::clone(plan),
         }
     }
@@ -89,12 +89,15 @@ impl Prepared {
     }
 
     /// The functional check; on success, what later requests need from the answer.
-    pub(super) fn accept(&self, answer: &Answer, scope: &mut Scope) -> Result<(), Failure> {
+    pub(super) fn accept(&mut self, answer: &Answer, scope: &mut Scope) -> Result<(), Failure> {
         let head = &answer.head;
-        let values = self
+        let mut values = self
             .request()
-            .accept(head.status(), head.fields(), &answer.body)
+            .accept(scope, head.status(), head.fields(), &answer.body)
             .map_err(|failure| from_check(&failure))?;
+        if let Some(reader) = &mut self.stream {
+            values.append(reader.taken());
+        }
         if !values.is_empty() {
             match self.place {
                 Place::Setup(_) => scope.prepare(values),

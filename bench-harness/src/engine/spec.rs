@@ -48,7 +48,8 @@ impl Default for BlockSpec {
 /// How much is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// Exactly this many requests to each endpoint, over all users.
+    /// Exactly this many iterations, over all users: so many requests to each endpoint, or to
+    /// alternatives by weight together.
     PerEndpoint(u64),
     /// As many as fit into this time.
     For(Duration),
@@ -75,9 +76,9 @@ impl Default for Warmup {
 
 impl BlockSpec {
     /// Requests of the whole block, where a number ends it.
-    pub(super) fn requests(&self, endpoints: usize) -> Option<u64> {
+    pub(super) fn requests(&self, per_iteration: usize) -> Option<u64> {
         match self.amount {
-            Amount::PerEndpoint(requests) => Some(requests * endpoints as u64),
+            Amount::PerEndpoint(requests) => Some(requests * per_iteration as u64),
             Amount::For(_) => None,
         }
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
-use unstall_scenarios::check::{CheckFailure, CheckKind};
+use unstall_scenarios::check::{CheckFailure, CheckKind, Values};
 use unstall_scenarios::plan;
 
 use super::answer::Head;
@@ -56,6 +56,8 @@ impl StreamReader {
                 index,
                 times: StreamTimes::default(),
                 last: Vec::new(),
+                takes_items: plan.requests[index].takes_items(),
+                taken: Values::new(),
                 is_ended: false,
             },
             idle: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -65,6 +67,11 @@ impl StreamReader {
     /// What the last stream was like; to be counted only if it was complete.
     pub(super) fn times(&self) -> &StreamTimes {
         &self.items.times
+    }
+
+    /// What the last stream's items have brought for later requests.
+    pub(super) fn taken(&mut self) -> &mut Values {
+        &mut self.items.taken
     }
 
     /// Whether an answer with this head has the stream as its body.
@@ -110,6 +117,7 @@ impl StreamReader {
             self.take(data, read)?;
             reads.keep_first_meaningful(self.items.times.first_meaningful);
             if self.items.are_enough() {
+                self.items.check_taken()?;
                 let is_left = true;
                 return Ok(Read {
                     body_bytes,
@@ -148,7 +156,7 @@ impl StreamReader {
             Rest::Nothing | Rest::Discarded => {}
         }
         match items.lacks() {
-            None => Ok(()),
+            None => items.check_taken(),
             Some(lack) if rest == Rest::Discarded => Err(truncated(&format!(
                 "{lack} (its last event has no blank line behind it, so it doesn't count)"
             ))),
@@ -188,6 +196,10 @@ struct Items {
     times: StreamTimes,
     /// A copy of the last item, where the scenario tests it.
     last: Vec<u8>,
+    /// Later requests take something from its items.
+    takes_items: bool,
+    /// What they have taken.
+    taken: Values,
     /// The end marker was read.
     is_ended: bool,
 }
@@ -206,6 +218,7 @@ impl Items {
     fn reset(&mut self) {
         self.times.reset();
         self.last.clear();
+        self.taken.clear();
         self.is_ended = false;
     }
 
@@ -230,6 +243,10 @@ impl Items {
             })?;
         if asks_meaning && meaningful {
             self.times.first_meaningful = Some(read.at);
+        }
+        if self.takes_items {
+            let request = &self.plan.requests[self.index];
+            request.take_item(item, &mut self.taken);
         }
         if self.stream().last.is_some() {
             self.last.clear();
@@ -273,6 +290,14 @@ impl Items {
         }
         let meaningless = self.times.first_meaningful.is_none();
         meaningless.then(|| "it had no meaningful item".to_owned())
+    }
+
+    fn check_taken(&self) -> Result<(), Failure> {
+        if !self.takes_items {
+            return Ok(());
+        }
+        let taken = self.request().check_taken(&self.taken);
+        taken.map_err(|failure| from_check(&failure))
     }
 
     fn undecoded(&self, error: &DecodeError) -> Failure {

@@ -1,31 +1,46 @@
 //! How bytes get to a service: an open way, and what opening it took.
 
+use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use unstall_results::record::EndpointSamples;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio_rustls::client::TlsStream;
+use unstall_results::record::{EndpointSamples, ErrorKind};
+use unstall_scenarios::plan::HttpVersion;
 
 use super::failure::Failure;
 use super::target::Target;
+use super::tls;
 
 /// An open way to a service.
 pub(super) enum Transport {
     Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// What the request that opened a connection paid for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Phases {
-    /// Resolving the name, if it is one.
+    /// Resolving the name, if it is one: the service's, or that of the proxy before it.
     pub(super) dns: Option<Duration>,
-    /// Connecting, failed addresses before the right one included.
+    /// Until a connection to the service stood: failed addresses before the right one, and a
+    /// proxy's opening of its tunnel, are part of it.
     pub(super) tcp: Option<Duration>,
     /// The handshake of TLS.
     pub(super) tls: Option<Duration>,
+}
+
+/// The HTTP that was agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
 }
 
 impl Phases {
@@ -61,13 +76,164 @@ pub(super) fn join_phases(mine: &mut EndpointSamples, theirs: &EndpointSamples) 
 pub(super) struct Opened {
     pub(super) transport: Transport,
     pub(super) phases: Phases,
+    pub(super) protocol: Protocol,
+}
+
+/// Resolves the name, connects and shakes hands. `deadline` only shares out the time between
+/// several addresses: whoever waits for this ends it in time.
+pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, Failure> {
+    let mut phases = Phases::default();
+    if let Some(path) = target.socket() {
+        let begun = Instant::now();
+        let stream = UnixStream::connect(path).await;
+        phases.tcp = Some(begun.elapsed());
+        let stream = stream.map_err(|error| at(Failure::connecting(&error), path.display()))?;
+        return Ok(Opened {
+            transport: Transport::Unix(stream),
+            phases,
+            protocol: without_tls(target.http()),
+        });
+    }
+    let stream = connect(target, deadline, &mut phases).await?;
+    let Some(tls) = target.tls() else {
+        return Ok(Opened {
+            transport: Transport::Tcp(stream),
+            phases,
+            protocol: without_tls(target.http()),
+        });
+    };
+    let begun = Instant::now();
+    let stream = tls.connect(stream).await;
+    phases.tls = Some(begun.elapsed());
+    let stream = stream?;
+    let (_, session) = stream.get_ref();
+    let protocol = agreed(session.alpn_protocol(), target.http())?;
+    Ok(Opened {
+        transport: Transport::Tls(Box::new(stream)),
+        phases,
+        protocol,
+    })
+}
+
+/// Without TLS nobody asks what the other side speaks.
+fn without_tls(http: HttpVersion) -> Protocol {
+    match http {
+        HttpVersion::Http2 => Protocol::Http2,
+        HttpVersion::Auto | HttpVersion::Http1 => Protocol::Http1,
+    }
+}
+
+/// What ALPN came to. A service that doesn't know ALPN speaks HTTP/1.1.
+fn agreed(alpn: Option<&[u8]>, http: HttpVersion) -> Result<Protocol, Failure> {
+    match (alpn, http) {
+        (Some(tls::H2), _) => Ok(Protocol::Http2),
+        (_, HttpVersion::Http2) => Err(Failure::service(
+            ErrorKind::Protocol,
+            "the service did not agree to HTTP/2, which the scenario's [client] asks for; \
+             http = \"auto\" takes what it speaks",
+        )),
+        _ => Ok(Protocol::Http1),
+    }
+}
+
+/// A TCP connection to the service itself, or to the proxy that stands for it.
+async fn connect(
+    target: &Target,
+    deadline: Instant,
+    phases: &mut Phases,
+) -> Result<TcpStream, Failure> {
+    let proxy = target.access().proxy();
+    let (host, port) = match (proxy, target.port()) {
+        (Some(proxy), _) => (proxy.host(), proxy.port()),
+        (None, port) => (target.host(), port.unwrap_or_default()), // sockets are opened elsewhere
+    };
+    let addresses = resolve(host, port, phases).await?;
+    let begun = Instant::now();
+    let connected = first_that_accepts(&addresses, deadline).await;
+    phases.tcp = Some(begun.elapsed());
+    let mut stream = connected.map_err(|error| {
+        let failure = Failure::connecting(&error);
+        match proxy {
+            Some(proxy) => at(failure, format_args!("the proxy {proxy}")),
+            None => failure,
+        }
+    })?;
+    // Small requests must leave at once; a socket without it measures Nagle's algorithm.
+    stream
+        .set_nodelay(true)
+        .map_err(|error| Failure::lost(&error))?;
+    if let Some(proxy) = proxy
+        && target.forwarding_proxy().is_none()
+    {
+        let opened = proxy.tunnel(&mut stream, &target.authority()).await;
+        phases.tcp = Some(begun.elapsed());
+        opened?;
+    }
+    Ok(stream)
+}
+
+async fn resolve(host: &str, port: u16, phases: &mut Phases) -> Result<Vec<SocketAddr>, Failure> {
+    if let Ok(address) = host.parse() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let begun = Instant::now();
+    let found = lookup_host((host, port)).await;
+    phases.dns = Some(begun.elapsed());
+    let addresses: Vec<SocketAddr> = found
+        .map_err(|error| Failure::resolving(host, &error))?
+        .collect();
+    if addresses.is_empty() {
+        let error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        return Err(Failure::resolving(host, &error));
+    }
+    Ok(addresses)
+}
+
+/// Tries one address after the other. One that doesn't even refuse gets its share of the time
+/// that is left, so that those behind it have theirs.
+async fn first_that_accepts(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (index, address) in addresses.iter().enumerate() {
+        let connect = TcpStream::connect(address);
+        let behind = (addresses.len() - index - 1) as u32;
+        let connected = if behind == 0 {
+            connect.await
+        } else {
+            let share = deadline.saturating_duration_since(Instant::now()) / (behind + 1);
+            match tokio::time::timeout(share, connect).await {
+                Ok(connected) => connected,
+                Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            }
+        };
+        match connected {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The failure, with where it was met.
+fn at(mut failure: Failure, place: impl Display) -> Failure {
+    failure.message = format!("{} at {place}", failure.message);
+    failure
 }
 
 impl Transport {
     /// Reads what is there already; [`io::ErrorKind::WouldBlock`] if nothing is.
-    pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn try_read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.try_read(buffer),
+            Self::Tcp(stream) => stream.try_read(bytes),
+            Self::Unix(stream) => stream.try_read(bytes),
+            Self::Tls(stream) => {
+                // Records without data for us, such as session tickets, are dealt with on the way.
+                let mut buffer = ReadBuf::new(bytes);
+                let mut nobody = Context::from_waker(Waker::noop());
+                match Pin::new(stream.as_mut()).poll_read(&mut nobody, &mut buffer) {
+                    Poll::Ready(read) => read.map(|()| buffer.filled().len()),
+                    Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+                }
+            }
         }
     }
 }
@@ -80,6 +246,8 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buffer),
         }
     }
 }
@@ -92,63 +260,83 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Unix(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
     }
 }
 
-/// Resolves and connects.
-pub(super) async fn open(target: &Target) -> Result<Opened, Failure> {
-    let mut phases = Phases::default();
-    let stream = connect(target, &mut phases).await?;
-    // Small requests must leave at once; a socket without it measures Nagle's algorithm.
-    stream
-        .set_nodelay(true)
-        .map_err(|error| Failure::lost(&error))?;
-    Ok(Opened {
-        transport: Transport::Tcp(stream),
-        phases,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Connects to the first address that accepts.
-async fn connect(target: &Target, phases: &mut Phases) -> Result<TcpStream, Failure> {
-    let begun = Instant::now();
-    if let Some(address) = target.literal_address() {
-        let stream = TcpStream::connect(address).await;
-        phases.tcp = Some(begun.elapsed());
-        return stream.map_err(|error| Failure::connecting(&error));
+    #[tokio::test]
+    async fn an_address_that_refuses_leaves_those_behind_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let here = listener.local_addr().expect("an address");
+        let closed = {
+            let gone = std::net::TcpListener::bind("[::1]:0").expect("a free port");
+            gone.local_addr().expect("an address")
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let stream = first_that_accepts(&[closed, here], deadline).await;
+        assert_eq!(stream.expect("the second").peer_addr().ok(), Some(here));
+        let refused = first_that_accepts(&[closed, closed], deadline).await;
+        let kind = refused.map_err(|error| error.kind()).map(drop);
+        assert_eq!(kind, Err(io::ErrorKind::ConnectionRefused));
     }
-    let addresses = tokio::net::lookup_host((target.host(), target.port()))
-        .await
-        .map_err(|error| Failure::resolving(target.host(), &error))?;
-    let resolved = Instant::now();
-    phases.dns = Some(resolved.saturating_duration_since(begun));
-    let mut last = None;
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                phases.tcp = Some(resolved.elapsed());
-                return Ok(stream);
-            }
-            Err(error) => last = Some(Failure::connecting(&error)),
+
+    #[test]
+    fn what_is_spoken_is_agreed_on_or_asked_for() {
+        let (h2, other) = (Some(tls::H2), Some(&b"http/1.1"[..]));
+        for (alpn, http, protocol) in [
+            (h2, HttpVersion::Auto, Some(Protocol::Http2)),
+            (other, HttpVersion::Auto, Some(Protocol::Http1)),
+            (None, HttpVersion::Auto, Some(Protocol::Http1)),
+            (None, HttpVersion::Http1, Some(Protocol::Http1)),
+            (h2, HttpVersion::Http2, Some(Protocol::Http2)),
+            (None, HttpVersion::Http2, None),
+            (other, HttpVersion::Http2, None),
+        ] {
+            assert_eq!(agreed(alpn, http).ok(), protocol, "{alpn:?} {http:?}");
         }
+        assert_eq!(without_tls(HttpVersion::Auto), Protocol::Http1);
+        assert_eq!(without_tls(HttpVersion::Http2), Protocol::Http2);
     }
-    Err(last.unwrap_or_else(|| {
-        Failure::resolving(
-            target.host(),
-            &io::Error::new(io::ErrorKind::NotFound, "the name has no address"),
-        )
-    }))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use unstall_results::record::ErrorKind;
-use unstall_scenarios::plan::{Per, Plan};
+use unstall_scenarios::plan::{Per, Plan, Quotes};
 use unstall_scenarios::scope::Scope;
 
 use super::exchange::{Client, Stamps};
@@ -193,6 +193,9 @@ impl User {
             self.iteration += 1;
             rounds += 1;
             for endpoint in 0..self.requests.len() {
+                if !self.scope.takes(endpoint) {
+                    continue;
+                }
                 if self.shared.closing.get() || self.shared.liveness.has_given_up() {
                     return;
                 }
@@ -212,6 +215,9 @@ impl User {
             self.iteration += 1;
             rounds += 1;
             for endpoint in 0..self.requests.len() {
+                if !self.scope.takes(endpoint) {
+                    continue;
+                }
                 if self.shared.closing.get() {
                     return;
                 }
@@ -256,7 +262,7 @@ impl User {
         outcome: &Result<u64, Failure>,
     ) -> Instant {
         let ended = stamps.ended;
-        let mut next = ended + self.requests[endpoint].request().think;
+        let mut next = ended + self.scope.think(endpoint);
         // Nothing was written: no connection, or a request that can't be built. It came at once,
         // and without a pause the next one would too; a user that never waits would even keep its
         // thread from noticing that the block is over.
@@ -323,7 +329,14 @@ pub(super) async fn run_setup(
         let mut prepared = Prepared::new(plan, Place::Setup(index), target);
         let (_, accepted) = perform(&mut prepared, client, scope, Instant::now()).await;
         if let Err(failure) = accepted {
-            let body = String::from_utf8_lossy(&client.answer().body);
+            // It may hold the secret that was to be taken from it, and that nobody knows now.
+            let is_quotable = setup.request.expect.quotes != Quotes::Never;
+            let quoted: &[u8] = if is_quotable {
+                &client.answer().body
+            } else {
+                &[]
+            };
+            let body = String::from_utf8_lossy(quoted);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
                 reason: scope.redact(&failure.message).into_owned(),

@@ -1,5 +1,6 @@
 //! A request as it goes over the wire: made once where nothing varies, and then only written.
 
+use http::HeaderValue;
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::render::RenderedRequest;
 
@@ -7,7 +8,7 @@ use super::failure::Failure;
 use super::target::Target;
 
 /// What this generator calls itself, where the scenario doesn't say.
-const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
 
 /// A request, serialised for HTTP/1.1 and in parts for what frames it otherwise.
 #[derive(Debug, Default)]
@@ -15,10 +16,31 @@ pub(super) struct Wire {
     method: String,
     path: String,
     authority: String,
+    /// Where a proxy forwards requests: what stands before the path, and what it wants to know.
+    forwarded: Option<Forwarded>,
     headers: Vec<(String, String)>,
     /// Head and body, so that one write sends both.
     http1: Vec<u8>,
     head_bytes: usize,
+}
+
+/// What a request is made of.
+pub(super) struct Parts<'w> {
+    pub(super) method: &'w str,
+    /// With its query.
+    pub(super) path: &'w str,
+    pub(super) authority: &'w str,
+    /// Header fields without host and length.
+    pub(super) fields: &'w [(String, String)],
+    pub(super) body: &'w [u8],
+}
+
+/// A request is addressed to a proxy, which forwards it.
+#[derive(Debug)]
+struct Forwarded {
+    /// The target's URL without its path.
+    origin: String,
+    authorization: Option<HeaderValue>,
 }
 
 impl Wire {
@@ -46,6 +68,10 @@ impl Wire {
         self.path.push_str(target.base_path());
         self.path.push_str(&rendered.path_and_query);
         self.authority = target.host_header();
+        self.forwarded = target.forwarding_proxy().map(|proxy| Forwarded {
+            origin: format!("{}://{}", target.scheme(), self.authority),
+            authorization: proxy.authorization().cloned(),
+        });
         self.headers = rendered.headers;
         if !self.headers.iter().any(|(name, _)| name == "user-agent") {
             self.headers
@@ -72,19 +98,15 @@ impl Wire {
         &self.http1
     }
 
-    /// The parts, for protocols that frame them in another way: method, path with its query,
-    /// authority, header fields without host and length, body.
-    #[expect(dead_code, reason = "HTTP/2 frames a request of these")]
-    #[expect(clippy::type_complexity, reason = "five borrowed parts of one request")]
-    pub(super) fn parts(&self) -> (&str, &str, &str, &[(String, String)], &[u8]) {
-        let body = &self.http1[self.head_bytes..];
-        (
-            &self.method,
-            &self.path,
-            &self.authority,
-            &self.headers,
-            body,
-        )
+    /// The parts, for protocols that frame them in another way.
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts {
+            method: &self.method,
+            path: &self.path,
+            authority: &self.authority,
+            fields: &self.headers,
+            body: &self.http1[self.head_bytes..],
+        }
     }
 
     /// Whether the answer has no body, whatever its headers say.
@@ -95,10 +117,20 @@ impl Wire {
     fn serialise(&mut self, body: &[u8]) {
         let out = &mut self.http1;
         out.clear();
-        let line = [&*self.method, " ", &self.path, " HTTP/1.1\r\n"];
+        let origin = self.forwarded.as_ref().map_or("", |to| &to.origin);
+        let line = [&*self.method, " ", origin, &self.path, " HTTP/1.1\r\n"];
         line.iter()
             .for_each(|part| out.extend_from_slice(part.as_bytes()));
         field(out, "host", &self.authority);
+        let authorization = self
+            .forwarded
+            .as_ref()
+            .and_then(|to| to.authorization.as_ref());
+        if let Some(authorization) = authorization {
+            out.extend_from_slice(b"proxy-authorization: ");
+            out.extend_from_slice(authorization.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
         for (name, value) in &self.headers {
             field(out, name, value);
         }

@@ -1,12 +1,18 @@
 //! The `unstall` command through the door that its users have: arguments in; files, streams
 //! and an exit code out.
 
+mod authority;
 mod bystander;
+mod http2;
 mod interruption;
 mod measuring;
 mod mistakes;
 mod program;
 mod proving;
 mod records;
+mod secure_server;
 mod streams;
+mod test_proxy;
+mod tls;
 mod tracing;
+mod ways;

@@ -112,3 +112,118 @@ pub(crate) fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
     std::fs::write(&file, text).expect("the folder can be written");
     file
 }
+
+/// `unstall run` of one request, twice by each of three users, without a warm-up.
+pub(crate) struct SmallRun {
+    pub(crate) call: Call,
+    folder: PathBuf,
+}
+
+/// How many requests a [`SmallRun`] makes.
+pub(crate) const SMALL_RUN: u64 = 6;
+
+impl SmallRun {
+    /// `client` is what the scenario's `[client]` says, `request` what it asks for.
+    pub(crate) fn of(
+        folder: &Path,
+        client: &str,
+        request: &str,
+        target: &str,
+        more: &[&str],
+    ) -> Self {
+        let text = format!(
+            "name = \"small\"\ndescribe = \"One request\"\n[client]\n{client}\n[[request]]\n\
+             name = \"it\"\ntimeout = \"5s\"\n{request}\n"
+        );
+        std::fs::write(folder.join("small.toml"), text).expect("the folder can be written");
+        // That of a run before, if there was one.
+        let _ = std::fs::remove_file(folder.join("small.json"));
+        let run = [
+            "run",
+            "small.toml",
+            "--target",
+            target,
+            "-c",
+            "3",
+            "--requests",
+            "6",
+        ];
+        let output = unstall(folder)
+            .args(run)
+            .args(["--warmup", "0", "--out", "small.json", "--json"])
+            .args(more)
+            .output()
+            .expect("unstall starts");
+        Self {
+            call: Call::of(output),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// A GET of `/it` that any 200 will do for.
+    pub(crate) fn get(folder: &Path, client: &str, target: &str, more: &[&str]) -> Self {
+        let request = "method = \"GET\"\npath = \"/it\"\nexpect = { status = 200 }";
+        Self::of(folder, client, request, target, more)
+    }
+
+    /// What was recorded.
+    #[track_caller]
+    pub(crate) fn record(&self) -> unstall_results::record::RunRecord {
+        let record = unstall_results::store::read(&self.folder.join("small.json"));
+        record.unwrap_or_else(|error| panic!("{error}: {:#?}", self.call))
+    }
+
+    /// How often its block was measured: once more where this machine was too busy for the load
+    /// generator, which is no fault of what is tested.
+    #[track_caller]
+    pub(crate) fn blocks(&self) -> Vec<unstall_results::record::Block> {
+        let blocks = self.record().blocks;
+        for validity in blocks.iter().map(|block| &block.validity) {
+            let is_late = |reason: &String| reason.contains("go late");
+            assert!(
+                validity.ok || validity.reasons.iter().any(is_late),
+                "{validity:?}"
+            );
+        }
+        blocks
+    }
+
+    /// All went well.
+    #[track_caller]
+    pub(crate) fn assert_good(&self) -> &Self {
+        let blocks = self.blocks();
+        let is_valid = blocks.last().is_some_and(|block| block.validity.ok);
+        self.call.assert_code(if is_valid { 0 } else { 3 });
+        for block in blocks {
+            assert_eq!(
+                (block.completed, block.errors.len()),
+                (SMALL_RUN, 0),
+                "{:#?}",
+                self.call
+            );
+        }
+        self
+    }
+
+    /// Every request failed in this way, for a reason that holds these words.
+    #[track_caller]
+    pub(crate) fn assert_all(
+        &self,
+        kind: unstall_results::record::ErrorKind,
+        words: &[&str],
+    ) -> &Self {
+        self.call.assert_code(3).assert_stderr(words);
+        for block in self.blocks() {
+            assert_eq!(block.errors, [(kind, SMALL_RUN)].into(), "{:#?}", self.call);
+        }
+        self
+    }
+
+    /// Nothing was measured, for a reason that holds these words.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, words: &[&str]) -> &Self {
+        self.call.assert_code(2).assert_stderr(words);
+        assert!(!self.folder.join("small.json").exists());
+        self
+    }
+}

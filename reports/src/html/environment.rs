@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::record::{Block, RunRecord};
+use unstall_results::record::{Arm, ArmAccess, Block, RunRecord};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -19,6 +19,14 @@ pub(super) fn write(
             out,
             "<p class=\"banner\"><strong>Co-located.</strong> Load generator, service and stores share the \
              cores of one machine: compare the arms, do not read the absolute numbers as capacity.</p>"
+        )?;
+    }
+    let is_insecure = |arm: &Arm| arm.access.as_ref().is_some_and(|access| access.insecure);
+    if record.arms.values().any(is_insecure) {
+        writeln!(
+            out,
+            "<p class=\"banner\"><strong>Certificates not verified.</strong> The service was reached with \
+             <code>--insecure</code>: anybody may have answered.</p>"
         )?;
     }
     if record.interrupted {
@@ -137,8 +145,25 @@ fn arms(record: &RunRecord) -> impl Iterator<Item = (&'static str, String)> {
             "after" => "After",
             _ => "Service",
         };
-        Some((term, format!("{what}{git}")))
+        let access = arm.access.as_ref().map_or_else(String::new, access);
+        Some((term, format!("{what}{git}{access}")))
     })
+}
+
+/// What stood between the generator and an arm.
+fn access(access: &ArmAccess) -> String {
+    let mut text = String::new();
+    if let Some(proxy) = &access.proxy {
+        let proxy = escape::markup(proxy);
+        text.push_str(&format!(", through the proxy <code>{proxy}</code>"));
+    }
+    if access.full_handshakes {
+        text.push_str(", every TLS handshake a full one");
+    }
+    if access.insecure {
+        text.push_str(", certificates not verified");
+    }
+    text
 }
 
 fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {

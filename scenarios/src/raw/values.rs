@@ -179,14 +179,14 @@ impl<'d> Deserialize<'d> for NoTable {
     }
 }
 
-enum Read<T> {
+pub(super) enum Read<T> {
     Scalar(Scalar),
     Table(T),
 }
 
-struct ScalarOr<T> {
-    expected: &'static str,
-    table: PhantomData<T>,
+pub(super) struct ScalarOr<T> {
+    pub(super) expected: &'static str,
+    pub(super) table: PhantomData<T>,
 }
 
 impl<'d, T: Deserialize<'d>> Visitor<'d> for ScalarOr<T> {

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::values;
 use crate::document::{Document, Place};
 use crate::error::{ScenarioError, suggestion};
-use crate::plan::{Decoder, Expect, JsonTest, Stream};
+use crate::plan::{Decoder, Expect, JsonTest, Quotes, Stream};
 use crate::raw::{self, values::Test};
 use crate::redaction::Redaction;
 
@@ -34,7 +34,7 @@ pub(crate) struct Context<'c> {
     pub(crate) place: &'c Place<'c>,
     pub(crate) method: &'c str,
     pub(crate) redaction: &'c Redaction,
-    pub(crate) quotes_answer: bool,
+    pub(crate) quotes: Quotes,
 }
 
 impl Context<'_> {
@@ -49,7 +49,7 @@ impl Context<'_> {
             json: BTreeMap::new(),
             each: BTreeMap::new(),
             redaction: self.redaction.clone(),
-            quotes_answer: self.quotes_answer,
+            quotes: self.quotes,
         };
         let Some(raw) = raw else {
             return Ok(expect);

@@ -16,8 +16,7 @@ pub(crate) fn load(
     column: &str,
     pick: Pick,
 ) -> Result<Feeder, ScenarioError> {
-    let folder = document.origin().parent().unwrap_or(Path::new(""));
-    let path = folder.join(file);
+    let path = document.beside(file);
     let file_place = place.key("file");
     let extension = path.extension().and_then(|extension| extension.to_str());
     let format = match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -39,6 +38,7 @@ pub(crate) fn load(
         ),
         other => other,
     })?;
+    document.identify_by(text.as_bytes());
     let values = match format {
         Format::Csv => csv_column(document, &place.key("column"), &path, &text, column)?,
         Format::JsonLines => json_lines_column(&path, &text, column)?,

@@ -18,6 +18,8 @@ pub(crate) struct Names {
     absent: BTreeMap<String, String>,
     /// Extracted by some request, maybe a later one.
     extracted: BTreeSet<String>,
+    /// Extracted by alternatives of which an iteration may have sent none.
+    sometimes: BTreeSet<String>,
     /// Declared secret.
     secret: BTreeSet<String>,
 }
@@ -33,6 +35,7 @@ impl Names {
             available: built_in.collect(),
             absent: BTreeMap::new(),
             extracted: BTreeSet::new(),
+            sometimes: BTreeSet::new(),
             secret: variables.secret_names.clone(),
         };
         for (name, var) in &variables.vars {
@@ -60,8 +63,14 @@ impl Names {
     pub(crate) fn reveal<'n>(&mut self, extracted: impl IntoIterator<Item = &'n String>) {
         for name in extracted {
             self.absent.remove(name);
+            self.sometimes.remove(name);
             self.available.insert(name.clone());
         }
+    }
+
+    /// An alternative has been passed: what it extracts may be there or not.
+    pub(crate) fn reveal_sometimes<'n>(&mut self, extracted: impl IntoIterator<Item = &'n String>) {
+        self.sometimes.extend(extracted.into_iter().cloned());
     }
 
     pub(crate) fn is_secret(&self, name: &str) -> bool {
@@ -98,6 +107,13 @@ impl Names {
             return Ok(());
         }
         self.check_known(document, place, name)?;
+        if self.sometimes.contains(name) {
+            return Err(document.error(
+                place,
+                format!("the variable `{name}` is extracted by requests with a `weight`, and an iteration may send none of them"),
+                format!("extract `{name}` in each of the alternatives, in a request without `weight`, or give it a value in `[vars]`"),
+            ));
+        }
         let (what, fix) = match self.absent.get(name) {
             Some(fix) => (
                 format!("the variable `{name}` has no value here, and this can't be left out"),

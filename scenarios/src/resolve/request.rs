@@ -1,14 +1,13 @@
 //! One request: method, path, headers and body, with every variable checked.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::names::Names;
-use super::{answer, values};
+use super::{answer, extract, think, values};
 use crate::document::{Document, Place};
-use crate::error::ScenarioError;
-use crate::plan::{Body, JsonBody, Request, Template};
-use crate::raw::{self, values::Ordered, values::Scalar};
+use crate::error::{ScenarioError, suggestion};
+use crate::plan::{Quotes, Request, Template};
+use crate::raw::{self, choices::Scalars, values::Ordered, values::Scalar};
 use crate::redaction::Redaction;
 use crate::render::is_header_value;
 
@@ -17,9 +16,13 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Resolves requests in their order; variables become visible as they are extracted.
 pub(crate) struct RequestResolver<'d> {
-    document: &'d Document<'d>,
+    pub(super) document: &'d Document<'d>,
     redaction: &'d Redaction,
     pub(crate) names: Names,
+    /// Names of `[hosts]`.
+    hosts: Vec<String>,
+    /// Each user has secrets of its own, which come with its answers or are drawn.
+    has_own_secrets: bool,
     timeout: Duration,
     headers: Vec<DefaultHeader>,
 }
@@ -33,10 +36,11 @@ struct DefaultHeader {
 impl<'d> RequestResolver<'d> {
     pub(crate) fn new(
         document: &'d Document<'d>,
-        defaults: &raw::Defaults,
+        scenario: &raw::Scenario,
         names: Names,
         redaction: &'d Redaction,
     ) -> Result<Self, ScenarioError> {
+        let defaults = &scenario.defaults;
         let place = Place::Root.key("defaults");
         let timeout = match &defaults.timeout {
             Some(text) => values::positive_duration(document, &place.key("timeout"), &text.0)?,
@@ -61,6 +65,8 @@ impl<'d> RequestResolver<'d> {
         Ok(Self {
             document,
             redaction,
+            hosts: scenario.hosts.keys().cloned().collect(),
+            has_own_secrets: has_own_secrets(scenario, &names),
             names,
             timeout,
             headers,
@@ -75,47 +81,50 @@ impl<'d> RequestResolver<'d> {
         let document = self.document;
         values::request_name(document, &place.key("name"), &raw.name)?;
         values::method(document, &place.key("method"), &raw.method)?;
+        self.check_host(place, raw.host.as_deref())?;
         let path = values::path(document, &place.key("path"), &raw.path)?;
         self.names
             .check_template(document, &place.key("path"), &path, false)?;
         let query = self.pairs(&place.key("query"), &raw.query)?;
         let headers = self.headers(place, &raw.headers)?;
         let body = self.body(place, &raw)?;
-        let extract_secret: BTreeSet<String> = raw
-            .extract
-            .iter()
-            .filter(|(name, extract)| extract.secret || self.names.is_secret(name))
-            .map(|(name, _)| name.clone())
-            .collect();
-        let extract = self.extract(place, &raw)?;
+        let extract = extract::Context {
+            document,
+            place,
+            raw: &raw,
+        };
+        let extract = extract.extracts(|name| self.names.is_secret(name))?;
+        let holds_secret = extract.values().any(|extract| extract.secret);
         let answer = answer::Context {
             document,
             place,
             method: &raw.method,
             redaction: self.redaction,
-            quotes_answer: extract_secret.is_empty(),
+            quotes: match (holds_secret, self.has_own_secrets) {
+                (true, _) => Quotes::Never,
+                (false, true) => Quotes::WithScope,
+                (false, false) => Quotes::Always,
+            },
         };
         let expect = answer.expect(raw.expect.as_ref(), raw.stream.is_some())?;
         let stream = answer.stream(raw.stream.as_ref(), self.timeout)?;
-        let think = match &raw.think {
-            Some(text) => values::duration(document, &place.key("think"), &text.0)?,
-            None => Duration::ZERO,
-        };
+        let think = think::resolve(document, &place.key("think"), raw.think.as_ref())?;
         let timeout = match &raw.timeout {
             Some(text) => values::positive_duration(document, &place.key("timeout"), &text.0)?,
             None => self.timeout,
         };
-        self.names.reveal(extract.keys());
         Ok(Request {
             name: raw.name,
             method: raw.method,
+            host: raw.host,
+            weight: raw.weight,
+            alternative: None,
             path,
             query,
             headers,
             body,
             expect,
             extract,
-            extract_secret,
             stream,
             think,
             timeout,
@@ -123,19 +132,53 @@ impl<'d> RequestResolver<'d> {
         })
     }
 
-    fn pairs(
+    fn check_host(&self, place: &Place<'_>, host: Option<&str>) -> Result<(), ScenarioError> {
+        let Some(host) = host else {
+            return Ok(());
+        };
+        if self.hosts.iter().any(|known| known == host) {
+            return Ok(());
+        }
+        let fix = if self.hosts.is_empty() {
+            format!("add `[hosts]` with `{host} = \"http://127.0.0.1:9001\"`, or take it out")
+        } else {
+            suggestion(host, self.hosts.iter().map(String::as_str))
+        };
+        let what = format!("`[hosts]` has no `{host}`");
+        Err(self.document.error(&place.key("host"), what, fix))
+    }
+
+    pub(super) fn pairs(
         &self,
         place: &Place<'_>,
-        raw: &Ordered<Scalar>,
+        raw: &Ordered<Scalars>,
     ) -> Result<Vec<(String, Template)>, ScenarioError> {
-        let pairs = raw.0.iter().map(|(name, value)| {
+        let mut pairs = Vec::with_capacity(raw.0.len());
+        for (name, value) in &raw.0 {
             let place = place.key(name);
-            let template = scalar_template(self.document, &place, value)?;
-            self.names
-                .check_template(self.document, &place, &template, true)?;
-            Ok((name.clone(), template))
-        });
-        pairs.collect()
+            match value {
+                Scalars::One(value) => pairs.push((name.clone(), self.value(&place, value)?)),
+                Scalars::Many(values) => {
+                    for (index, value) in values.iter().enumerate() {
+                        let template = self.value(&place.item(index), value)?;
+                        pairs.push((name.clone(), template));
+                    }
+                }
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// A value that may be left out.
+    pub(super) fn value(
+        &self,
+        place: &Place<'_>,
+        value: &Scalar,
+    ) -> Result<Template, ScenarioError> {
+        let template = scalar_template(self.document, place, value)?;
+        self.names
+            .check_template(self.document, place, &template, true)?;
+        Ok(template)
     }
 
     /// The defaults' headers that the request doesn't have itself, then its own.
@@ -175,136 +218,21 @@ impl<'d> RequestResolver<'d> {
         headers.append(&mut own);
         Ok(headers)
     }
+}
 
-    fn body(&self, place: &Place<'_>, raw: &raw::Request) -> Result<Body, ScenarioError> {
-        let document = self.document;
-        let given: Vec<&str> = [
-            ("json", raw.json.is_some()),
-            ("form", raw.form.is_some()),
-            ("multipart", raw.multipart.is_some()),
-            ("body", raw.body.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(key, given)| given.then_some(key))
-        .collect();
-        if let [first, second, ..] = given.as_slice() {
-            return Err(document.error(
-                &place.name(second),
-                format!("the request has two bodies: `{first}` and `{second}`"),
-                "keep one of `json`, `form`, `multipart` and `body`",
-            ));
-        }
-        if raw.content_type.is_some() && raw.body.is_none() {
-            return Err(document.error(
-                &place.name("content_type"),
-                "`content_type` without `body`",
-                "take it out: `json`, `form` and `multipart` bring their own",
-            ));
-        }
-        let Some(key) = given.first() else {
-            return Ok(Body::Empty);
-        };
-        if matches!(raw.method.as_str(), "GET" | "HEAD") {
-            return Err(document.error(
-                &place.name(key),
-                format!("a {} request has a body", raw.method),
-                "put the values into `query`, or use another method",
-            ));
-        }
-        let place_of_body = place.key(key);
-        if let Some(json) = &raw.json {
-            return self.json_body(&place_of_body, json);
-        }
-        if let Some(form) = &raw.form {
-            return self.pairs(&place_of_body, form).map(Body::Form);
-        }
-        if let Some(multipart) = &raw.multipart {
-            return self.pairs(&place_of_body, multipart).map(Body::Multipart);
-        }
-        let text = raw.body.as_deref().unwrap_or_default();
-        self.raw_body(place, text, raw.content_type.as_deref())
-    }
-
-    fn json_body(
-        &self,
-        place: &Place<'_>,
-        json: &serde_json::Value,
-    ) -> Result<Body, ScenarioError> {
-        self.check_json(place, json)?;
-        let body = JsonBody::compile(json)
-            .map_err(|error| values::template_error(self.document, place, &error))?;
-        Ok(Body::Json(body))
-    }
-
-    /// Checks the texts one by one, since only here each has its own place.
-    fn check_json(&self, place: &Place<'_>, json: &serde_json::Value) -> Result<(), ScenarioError> {
-        match json {
-            serde_json::Value::String(text) => {
-                let template = values::template(self.document, place, text)?;
-                self.names
-                    .check_template(self.document, place, &template, false)
-            }
-            serde_json::Value::Array(items) => items
-                .iter()
-                .enumerate()
-                .try_for_each(|(index, item)| self.check_json(&place.item(index), item)),
-            serde_json::Value::Object(fields) => fields
-                .iter()
-                .try_for_each(|(key, field)| self.check_json(&place.key(key), field)),
-            _ => Ok(()),
-        }
-    }
-
-    fn raw_body(
-        &self,
-        place: &Place<'_>,
-        text: &str,
-        content_type: Option<&str>,
-    ) -> Result<Body, ScenarioError> {
-        let document = self.document;
-        let Some(content_type) = content_type else {
-            return Err(document.error(
-                &place.name("body"),
-                "`body` without `content_type`",
-                "add `content_type = \"text/plain\"`, or what the body is",
-            ));
-        };
-        if content_type.is_empty() || !is_header_value(content_type) {
-            return Err(document.error(
-                &place.key("content_type"),
-                "the content type is empty or has a control character",
-                "write a media type, as `text/plain`",
-            ));
-        }
-        let text = values::template(document, &place.key("body"), text)?;
-        self.names
-            .check_template(document, &place.key("body"), &text, false)?;
-        Ok(Body::Raw {
-            content_type: content_type.to_owned(),
-            text,
-        })
-    }
-
-    fn extract(
-        &self,
-        place: &Place<'_>,
-        raw: &raw::Request,
-    ) -> Result<BTreeMap<String, String>, ScenarioError> {
-        let section = place.key("extract");
-        if !raw.extract.is_empty() && (raw.stream.is_some() || raw.method == "HEAD") {
-            return Err(self.document.error(
-                &section,
-                "`extract` from a stream or a HEAD answer",
-                "extract from a request with a JSON answer",
-            ));
-        }
-        let extracts = raw.extract.iter().map(|(name, extract)| {
-            let of = section.key(name);
-            values::pointer(self.document, &of.key("json"), &extract.json)?;
-            Ok((name.clone(), extract.json.clone()))
-        });
-        extracts.collect()
-    }
+/// Whether some secrets are known only once a user has them.
+fn has_own_secrets(scenario: &raw::Scenario, names: &Names) -> bool {
+    let setup = scenario.setup.iter().map(|setup| &setup.extract);
+    let requests = scenario.request.iter().map(|request| &request.extract);
+    let extracted = setup
+        .chain(requests)
+        .flatten()
+        .any(|(name, extract)| extract.secret || names.is_secret(name));
+    let drawn = scenario.vars.values().any(|variable| match variable {
+        raw::Variable::Source(source) => source.secret && source.random.is_some(),
+        raw::Variable::Literal(_) => false,
+    });
+    extracted || drawn
 }
 
 fn scalar_template(

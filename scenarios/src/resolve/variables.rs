@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
-use super::{feeder, values};
+use super::{feeder, random, values};
 use crate::document::{Document, Place};
 use crate::error::ScenarioError;
 use crate::inputs::Inputs;
-use crate::plan::{BUILT_IN_VARIABLES, Part, Pick, Value, Var};
+use crate::plan::{BUILT_IN_VARIABLES, Part, Pick, Random, RandomKind, Value, Var};
 use crate::raw::{self, Source, Variable};
 use crate::template::is_variable_name;
 
@@ -94,13 +94,21 @@ fn how_to_set(name: &str, env: Option<&str>) -> String {
 /// The texts of a secret: each row of a feeder is one.
 fn secret_texts(var: Option<&Var>) -> Vec<String> {
     match var {
-        Some(Var::Value(Value {
-            value: Json::String(text),
-            ..
-        })) => vec![text.clone()],
-        Some(Var::Value(value)) => vec![value.value.to_string()],
+        Some(Var::Value(value)) => vec![text_of(&value.value)],
         Some(Var::Feeder(feeder)) => feeder.values.clone(),
-        Some(Var::Template(_) | Var::Absent) | None => Vec::new(),
+        Some(Var::Random(Random {
+            kind: RandomKind::Choice(of),
+            ..
+        })) => of.iter().map(text_of).collect(),
+        // The others' values are the user's own: `Scope::redact` knows them.
+        Some(Var::Template(_) | Var::Random(_) | Var::Absent) | None => Vec::new(),
+    }
+}
+
+fn text_of(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -113,6 +121,24 @@ struct Resolver<'r, 't> {
 
 impl Resolver<'_, '_> {
     fn source(&self, source: &Source) -> Result<Var, ScenarioError> {
+        if let Some(word) = source.random {
+            let random = random::resolve(self.document, &self.place, self.name, word, source)?;
+            // A value from outside wins here, too: a run can be repeated with the one that failed.
+            return Ok(match self.inputs.overrides.get(self.name) {
+                Some(text) => Var::Value(Value {
+                    value: text.clone().into(),
+                    secret: source.secret,
+                }),
+                None => Var::Random(random),
+            });
+        }
+        if let Some(key) = only_with_random(source) {
+            return Err(self.document.error(
+                &self.place.name(key),
+                format!("`{key}` without `random`"),
+                "add `random = \"int\"`, `\"choice\"` or `\"text\"`, or take it out",
+            ));
+        }
         if let Some(file) = &source.file {
             return self.feeder(source, file);
         }
@@ -262,6 +288,17 @@ impl Resolver<'_, '_> {
         };
         feeder::load(self.document, &self.place, file, column, pick).map(Var::Feeder)
     }
+}
+
+fn only_with_random(source: &Source) -> Option<&'static str> {
+    let keys = [
+        ("min", source.min.is_some()),
+        ("max", source.max.is_some()),
+        ("of", source.of.is_some()),
+        ("length", source.length.is_some()),
+    ];
+    let stray = keys.iter().find(|(_, given)| *given);
+    stray.map(|(key, _)| *key)
 }
 
 fn only_with_file(source: &Source) -> Option<&'static str> {
