@@ -2,6 +2,7 @@
 //! and an exit code out.
 
 mod bystander;
+mod importing;
 mod interruption;
 mod measuring;
 mod mistakes;

@@ -165,6 +165,9 @@ impl Draft {
                 *default = Some(format!("{name}-is-not-set-${{user}}"));
             }
         }
+        let in_hosts = self.hosts.values().flat_map(|url| variables(url));
+        used.extend(in_hosts);
+        self.vars.retain(|name, _| used.contains(name));
         self.fill_hosts();
         self.name_requests();
         self.share_headers();
