@@ -86,6 +86,10 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
         path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
         judged: request.judged,
+        share: request
+            .alternative
+            .as_ref()
+            .map(|alternative| alternative.share.end - alternative.share.start),
     }
 }
 

@@ -130,8 +130,16 @@ fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
         .blocks
         .last()
         .is_some_and(|last| std::ptr::eq(last, block));
-    let endpoints = record.scenario.endpoints.len() as u64;
-    let planned = record.load.requests_per_endpoint.saturating_mul(endpoints);
+    let endpoints = record.scenario.endpoints.iter();
+    // The shares of alternatives add up to 1: one of them is sent in each iteration.
+    let per_iteration: f64 = endpoints
+        .map(|endpoint| endpoint.share.unwrap_or(1.0))
+        .sum();
+    let per_iteration = per_iteration.round() as u64;
+    let planned = record
+        .load
+        .requests_per_endpoint
+        .saturating_mul(per_iteration);
     let ended = block.completed.saturating_add(total(&block.errors));
     record.interrupted && is_last && ended < planned
 }
@@ -243,6 +251,23 @@ mod tests {
         record.blocks.push(redone);
         let mended = Pairing::of(&record, &Policy::default());
         assert_eq!((mended.pairs, mended.faults.len()), (6, 0));
+    }
+
+    #[test]
+    fn alternatives_share_the_iterations_of_a_block() {
+        let two = [
+            EndpointSpec::new("GET a", 10.0),
+            EndpointSpec::new("GET b", 10.0),
+        ];
+        let mut record = record(1, 6, 50, &two);
+        record.interrupted = true;
+        // Of 100 iterations, 50 have sent each: the last block is whole.
+        record.load.requests_per_endpoint *= 2;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 5);
+        for endpoint in &mut record.scenario.endpoints {
+            endpoint.share = Some(0.5);
+        }
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
     }
 
     #[test]

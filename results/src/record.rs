@@ -20,7 +20,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 2;
+pub const SCHEMA_MINOR: u32 = 3;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
@@ -96,7 +96,7 @@ pub struct Machine {
 }
 
 /// Which scenario ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioIdentity {
     /// Name of the scenario.
     pub name: String,
@@ -107,7 +107,7 @@ pub struct ScenarioIdentity {
 }
 
 /// One request of a scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointIdentity {
     /// Its name in the scenario, the key of [`Block::endpoints`].
     pub name: String,
@@ -120,6 +120,10 @@ pub struct EndpointIdentity {
     /// False when the scenario wants its times shown and not judged. Since 1.1.
     #[serde(default = "judged_unless_said")]
     pub judged: bool,
+    /// The part of the iterations that send it, where its weight leaves some to its alternatives:
+    /// more than 0, less than 1. Since 1.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 fn judged_unless_said() -> bool {
@@ -133,7 +137,8 @@ pub struct Load {
     pub model: String,
     /// Concurrency of each level, for the closed model.
     pub levels: Vec<u32>,
-    /// Measured requests per endpoint, level and block.
+    /// Measured iterations per level and block: so many requests to each endpoint, and to those
+    /// with a [`share`](EndpointIdentity::share) about that part of them.
     pub requests_per_endpoint: u64,
     /// Warm-up iterations per user before the first measured request.
     pub warmup_per_user: u32,

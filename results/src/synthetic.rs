@@ -434,6 +434,7 @@ fn identity(spec: &EndpointSpec) -> EndpointIdentity {
         path: format!("/api/v1/{}", rest.replace(' ', "-")),
         timeout_ms: 10_000,
         judged: true,
+        share: None,
     }
 }
 

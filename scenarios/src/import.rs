@@ -22,6 +22,7 @@ mod curl_options;
 mod curl_values;
 mod draft;
 mod har;
+mod mend;
 mod multipart;
 mod openapi;
 mod openapi_content;

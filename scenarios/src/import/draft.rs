@@ -140,6 +140,7 @@ impl Draft {
         let secrets = std::mem::take(&mut self.secrets);
         let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
         for request in &mut self.requests {
+            super::mend::mend(request);
             request.for_each_text(&mut |text, can_be_left_out| {
                 secrets.cover(text);
                 used.extend(variables(text));

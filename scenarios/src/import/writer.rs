@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar};
+use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar, variables};
 
 /// Deeper documents are written as text: the reader of TOML has a bound of its own.
 const JSON_DEPTH_MAX: usize = 40;
@@ -157,12 +157,8 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
         }
         DraftBody::Multipart(parts) => {
             headers.retain(|(name, _)| name != "content-type");
-            let parts: Vec<String> = parts.iter().map(part).collect();
-            line(
-                &mut out,
-                "multipart",
-                &format!("{{ {} }}", parts.join(", ")),
-            );
+            let parts = parts.iter().map(|part| (part.name.as_str(), part_value(part)));
+            line(&mut out, "multipart", &grouped_table(parts));
         }
         DraftBody::Text { content_type, text } => {
             text_body(&mut out, headers, content_type, &quoted(text));
@@ -181,15 +177,18 @@ fn text_body(
     content_type: &str,
     body: &str,
 ) {
-    // `content_type` is the header.
-    let own = headers.iter().position(|(name, _)| name == "content-type");
+    // `content_type` is the header; only one with variables stays a header, which wins.
+    let is_own = |(name, value): &(String, String)| {
+        name == "content-type" && variables(value).is_empty() && !value.is_empty()
+    };
+    let own = headers.iter().position(is_own);
     let own = own.map(|at| headers.remove(at).1);
     line(out, "body", body);
     let content_type = own.as_deref().unwrap_or(content_type);
     line(out, "content_type", &quoted(content_type));
 }
 
-fn part(part: &DraftPart) -> String {
+fn part_value(part: &DraftPart) -> String {
     let told: Vec<String> = [
         ("filename", &part.filename),
         ("content_type", &part.content_type),
@@ -201,14 +200,13 @@ fn part(part: &DraftPart) -> String {
     })
     .collect();
     let content = quoted(&part.content);
-    let value = if part.is_file {
+    if part.is_file {
         format!("{{ file = {content}{} }}", told.concat())
     } else if told.is_empty() {
         content
     } else {
         format!("{{ text = {content}{} }}", told.concat())
-    };
-    format!("{} = {value}", key(&part.name))
+    }
 }
 
 fn line(out: &mut String, key: &str, value: &str) {
@@ -216,12 +214,20 @@ fn line(out: &mut String, key: &str, value: &str) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-/// Pairs as an inline table; a name that comes again makes a list.
+/// Pairs as an inline table of texts.
 fn table(pairs: &[(String, String)]) -> String {
+    grouped_table(
+        pairs
+            .iter()
+            .map(|(name, value)| (name.as_str(), quoted(value))),
+    )
+}
+
+/// An inline table; a name that comes again makes a list.
+fn grouped_table<'p>(pairs: impl Iterator<Item = (&'p str, String)>) -> String {
     let mut grouped: Vec<(&str, Vec<String>)> = Vec::new();
     for (name, value) in pairs {
-        let value = quoted(value);
-        match grouped.iter_mut().find(|(known, _)| known == name) {
+        match grouped.iter_mut().find(|(known, _)| *known == name) {
             Some((_, values)) => values.push(value),
             None => grouped.push((name, vec![value])),
         }
