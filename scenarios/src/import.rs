@@ -18,6 +18,7 @@
 mod ambient;
 mod content;
 mod curl;
+mod curl_call;
 mod curl_options;
 mod curl_values;
 mod draft;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::ImportError;
 use super::ambient;
 use super::content;
+use super::curl_call::Call;
 use super::curl_options::{self, Meaning};
 use super::curl_values::{form_part, method, seconds, text_part, urlencoded, whole};
-use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar, literal, variables};
+use super::draft::{Draft, DraftBody, DraftRequest, DraftVar, literal, variables};
 use super::secrets::{is_secret_header, is_secret_name};
 use super::shell::{self, Command, Word};
 use super::url::{self, Url};
@@ -63,23 +64,6 @@ struct Import {
     target: Option<String>,
     /// Shell variables in places that only credentials have.
     secret_variables: Vec<String>,
-}
-
-/// One curl command up to `--next`, as its options come.
-#[derive(Default)]
-struct Call {
-    request: DraftRequest,
-    urls: Vec<Word>,
-    query: Vec<(String, String)>,
-    data: Vec<String>,
-    data_file: Option<String>,
-    parts: Vec<DraftPart>,
-    json: bool,
-    get: bool,
-    head: bool,
-    upload: bool,
-    follows: bool,
-    redirects_max: Option<u32>,
 }
 
 impl Import {
@@ -456,48 +440,6 @@ impl Import {
                 },
             );
         }
-    }
-}
-
-impl Call {
-    /// `-d text` or `-d @file`.
-    fn add_data(&mut self, value: &str, may_be_file: bool, line: usize) -> Result<(), ImportError> {
-        let file = value.strip_prefix('@').filter(|_| may_be_file);
-        let is_alone = self.data.is_empty() && self.data_file.is_none();
-        match file {
-            Some("-") => Err(ImportError::at_line(
-                line,
-                "`@-` reads the body from the standard input",
-                "put the body into a file beside the scenario, and name it as `@FILE`",
-            )),
-            Some(file) if is_alone => {
-                self.data_file = Some(file.to_owned());
-                Ok(())
-            }
-            None if self.data_file.is_none() => {
-                self.data.push(value.to_owned());
-                Ok(())
-            }
-            _ => Err(ImportError::at_line(
-                line,
-                "a body of a file and of something else",
-                "put the whole body into one file",
-            )),
-        }
-    }
-
-    fn add_query(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
-        let text = match value.strip_prefix('+') {
-            Some(text) => text.to_owned(),
-            None => urlencoded(value, line)?,
-        };
-        self.query.extend(url::pairs(&text).unwrap_or_default());
-        Ok(())
-    }
-
-    fn upload(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
-        self.upload = true;
-        self.add_data(&format!("@{value}"), true, line)
     }
 }
 

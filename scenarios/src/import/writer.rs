@@ -157,7 +157,9 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
         }
         DraftBody::Multipart(parts) => {
             headers.retain(|(name, _)| name != "content-type");
-            let parts = parts.iter().map(|part| (part.name.as_str(), part_value(part)));
+            let parts = parts
+                .iter()
+                .map(|part| (part.name.as_str(), part_value(part)));
             line(&mut out, "multipart", &grouped_table(parts));
         }
         DraftBody::Text { content_type, text } => {
