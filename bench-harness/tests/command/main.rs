@@ -5,6 +5,7 @@ mod bystander;
 mod interruption;
 mod measuring;
 mod mistakes;
+mod open;
 mod program;
 mod proving;
 mod records;
