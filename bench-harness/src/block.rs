@@ -246,7 +246,11 @@ fn seen_or_refused(
     warnings: &mut Vec<String>,
 ) -> (Option<Watched>, Option<String>) {
     match watched {
-        Some(Ok(watched)) => (watched, None),
+        Some(Ok(Some(watched))) => (Some(watched), None),
+        Some(Ok(None)) => {
+            let refusal = "the watch failed while it went on (see stderr)".to_owned();
+            seen_or_refused(Some(Err(refusal)), warnings)
+        }
         Some(Err(refusal)) => {
             warnings.push(format!("the service's loops were not watched: {refusal}"));
             (None, Some(refusal))
