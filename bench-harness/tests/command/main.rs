@@ -6,6 +6,7 @@ mod importing;
 mod interruption;
 mod measuring;
 mod mistakes;
+mod open;
 mod program;
 mod proving;
 mod records;

@@ -1,12 +1,13 @@
 //! What the engine does with weights, drawn pauses and values, and what it takes from headers, texts
 //! and a stream's items: told by a server that answers with what it was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::time::Duration;
 
-use unstall_bench_harness::engine::BlockSpec;
+use unstall_bench_harness::engine::{BlockSpec, OpenLoad};
 use unstall_results::record::ErrorKind;
 
 use crate::support::{cold, parse, run, try_run};
@@ -103,6 +104,38 @@ fn weights_share_the_iterations_alike_in_both_versions() {
     }
     assert_eq!(counts[0], counts[1]);
     assert!((60..=90).contains(&counts[0]["/often"]), "{counts:?}");
+}
+
+/// Which user serves an arrival is a matter of luck, and what it is asked for is not.
+#[test]
+fn arrivals_draw_alike_in_both_versions() {
+    let plan = parse(
+        "name = 'test'\n[vars]\nid = { random = 'uuid' }\n\
+         [[request]]\nname = 'a'\nweight = 1\nmethod = 'GET'\npath = '/a/${id}'\n\
+         [[request]]\nname = 'b'\nweight = 1\nmethod = 'GET'\npath = '/b/${id}'\n\
+         [[request]]\nname = 'c'\nmethod = 'GET'\npath = '/c/${id}'\n",
+    );
+    let mut all = Vec::new();
+    for _version in 0..2 {
+        let (url, asked) = start();
+        let spec = BlockSpec {
+            seed: 5,
+            warmup: cold(1, 1).warmup,
+            ..BlockSpec::open(OpenLoad::constant(200.0, Duration::from_millis(300)))
+        };
+        let block = run(&plan, &url, &spec);
+        let (a, b) = (&block.endpoints["a"], &block.endpoints["b"]);
+        assert_eq!(a.completed + b.completed, block.endpoints["c"].completed);
+        assert!(a.completed > 0 && b.completed > 0, "{block:?}");
+        let asked: BTreeSet<String> = asked.try_iter().map(|(target, _)| target).collect();
+        assert_eq!(
+            asked.len() as u64,
+            block.completed,
+            "each has an id of its own"
+        );
+        all.push(asked);
+    }
+    assert_eq!(all[0], all[1]);
 }
 
 #[test]
