@@ -116,7 +116,8 @@ fn cell_case(cell: &Cell, verdict: Verdict) -> Case {
             numbers::change(cell.metric, change),
             numbers::interval(cell.metric, change)
         ),
-        None => String::new(),
+        // Without numbers to compare, the words are all there is.
+        None => vocabulary::note(cell).map_or_else(String::new, |note| format!(". {note}")),
     };
     Case {
         name: format!(

@@ -215,6 +215,7 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
     };
     let words = match (group, cell.outcome) {
         (_, Outcome::Pooled) => "pooled".to_owned(),
+        (_, Outcome::Saturated) => words,
         (Group::Advisory, _) => "advisory".to_owned(),
         (_, Outcome::Insufficient { .. }) => "insufficient data".to_owned(),
         (

@@ -182,7 +182,7 @@ pub enum Arrivals {
 /// One stretch of an open load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Sends per second.
+    /// Arrivals per second; each is one pass through the requests.
     pub rate: f64,
     /// How long.
     pub duration: Duration,

@@ -462,7 +462,7 @@ pub(crate) enum Arrivals {
     expecting = "a table as `{ rate = 50, for = \"30s\" }`"
 )]
 pub(crate) struct Stage {
-    /// Sends per second.
+    /// Arrivals per second; each is one pass through the requests.
     pub(crate) rate: f64,
     /// How long.
     #[serde(rename = "for")]

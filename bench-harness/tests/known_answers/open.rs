@@ -13,14 +13,14 @@ use unstall_results::histogram::LatencyHistogram;
 use crate::{ALONE, PATIENCE, Reading, TRIES, agrees_with, noticing_business, support};
 
 #[test]
-fn a_delay_of_5_ms_is_measured_as_such_whenever_requests_come() {
-    // So many that the few which open a connection are no part of a p99: the server's truth
-    // begins when it has read a request.
+fn a_delay_of_50_ms_is_measured_as_such_whenever_requests_come() {
+    // The server's truth begins when it has read a request: the kernel's wake-ups of an idle
+    // machine, for the arrival, for the server and for the answer, are 100 to 200 µs beside it.
     for load in [
-        OpenLoad::constant(200.0, Duration::from_secs(5)),
-        OpenLoad::poisson(200.0, Duration::from_secs(5)),
+        OpenLoad::constant(100.0, Duration::from_secs(4)),
+        OpenLoad::poisson(100.0, Duration::from_secs(4)),
     ] {
-        agrees_with("/delay/5", 1_000, &support::open(load));
+        agrees_with("/delay/50", 400, &support::open(load));
     }
 }
 

@@ -5,3 +5,4 @@ mod browser;
 mod fixture;
 mod formats;
 mod hostile_names;
+mod open;
