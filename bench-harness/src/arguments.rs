@@ -17,7 +17,7 @@ pub(crate) use prove::ProveArguments;
 
 mod selftest;
 
-pub(crate) use selftest::{SelftestArguments, SelftestSubject};
+pub(crate) use selftest::{HttpArguments, MonitorArguments, SelftestCommand};
 
 const ABOUT: &str = "Measure every step of an async migration of a web service";
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 regression, 2 usage or input, \
@@ -52,8 +52,9 @@ pub(crate) enum Command {
     Gate(GateArguments),
     /// Write the HTML report of records
     Report(ReportArguments),
-    /// Plant what blocks and what doesn't, and check that the loop monitor tells them apart here
-    Selftest(SelftestArguments),
+    /// Check on this machine that the loop monitor and the load engine tell the truth
+    #[command(subcommand)]
+    Selftest(SelftestCommand),
     /// Name the calls that hold another process's event loop, with no change to it
     Watch(WatchArguments),
     /// List, show and check scenarios
@@ -72,7 +73,7 @@ impl Command {
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",
-            Self::Selftest(_) => "selftest monitor",
+            Self::Selftest(command) => command.name(),
             Self::Watch(_) => "watch",
             Self::Scenarios(ScenariosCommand::List) => "scenarios list",
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",

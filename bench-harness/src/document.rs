@@ -18,6 +18,7 @@ pub(crate) mod comparison;
 pub(crate) mod measurement;
 pub(crate) mod proof;
 pub(crate) mod selftest;
+pub(crate) mod torture;
 
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
@@ -25,7 +26,7 @@ use proof::ProofDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 2;
+const SCHEMA_MINOR: u32 = 3;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,6 +82,8 @@ pub(crate) struct Content {
     pub(crate) scenarios: Vec<ScenarioDocument>,
     /// What `selftest monitor` found; else `null`.
     pub(crate) selftest: Option<selftest::SelftestDocument>,
+    /// What `selftest http` found; else `null`. Since 1.3.
+    pub(crate) torture: Option<torture::TortureDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Files written.
