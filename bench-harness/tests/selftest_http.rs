@@ -44,7 +44,13 @@ fn every_case_is_as_it_has_to_be() {
         }
     }
     // What needs nothing that a machine may lack.
-    for name in ["obs-fold", "cut-anywhere", "sse-cut-anywhere", "deadline", "an-hour"] {
+    for name in [
+        "obs-fold",
+        "cut-anywhere",
+        "sse-cut-anywhere",
+        "deadline",
+        "an-hour",
+    ] {
         assert_ne!(cases[name]["state"], "not_run", "{name}");
     }
     let code = output.status.code();
@@ -54,7 +60,14 @@ fn every_case_is_as_it_has_to_be() {
 
 #[test]
 fn one_case_is_told_in_a_table_with_its_report() {
-    let output = unstall(&["selftest", "http", "--only", "trailers", "--only", "truncated"]);
+    let output = unstall(&[
+        "selftest",
+        "http",
+        "--only",
+        "trailers",
+        "--only",
+        "truncated",
+    ]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for words in [
@@ -73,5 +86,8 @@ fn a_wrong_name_is_refused_with_the_right_ones() {
     let output = unstall(&["selftest", "http", "--only", "obsfold"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("obsfold") && said.contains("obs-fold"), "{said}");
+    assert!(
+        said.contains("obsfold") && said.contains("obs-fold"),
+        "{said}"
+    );
 }

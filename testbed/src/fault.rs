@@ -152,7 +152,7 @@ impl Fault {
                 let coded = coding.zip(coded_body::STATES.iter().find(|known| *known == state));
                 coded.map_or(Self::Unknown, |(coding, state)| Self::Coded(coding, state))
             }
-            ["redirect", status, ref to @ ..] => redirect(status, to),
+            ["redirect", status, to @ ..] => redirect(status, to),
             ["split", at] => number(at).map_or(Self::Unknown, Self::Split),
             ["cut", at] => number(at).map_or(Self::Unknown, |at| Self::Cut(at, Ending::Close)),
             ["reset-at", at] => number(at).map_or(Self::Unknown, |at| Self::Cut(at, Ending::Reset)),
@@ -237,7 +237,9 @@ fn redirect(status: &str, to: &[&str]) -> Fault {
             Ok::<u32, _>(hops) => Some((hops - 1).to_string()),
             Err(_) => return Fault::Unknown,
         },
-        ["port", port, ref path @ ..] => Some(format!("http://127.0.0.1:{port}/{}", path.join("/"))),
+        ["port", port, ref path @ ..] => {
+            Some(format!("http://127.0.0.1:{port}/{}", path.join("/")))
+        }
         ["host", host, ref path @ ..] => Some(format!("//{host}/{}", path.join("/"))),
         _ => return Fault::Unknown,
     };
@@ -288,9 +290,7 @@ fn large(bytes: usize) -> Script {
         times,
         ..piece(&"x".repeat(bytes))
     };
-    script
-        .pieces
-        .push(block(LARGE_BLOCK, bytes / LARGE_BLOCK));
+    script.pieces.push(block(LARGE_BLOCK, bytes / LARGE_BLOCK));
     script.pieces.push(block(bytes % LARGE_BLOCK, 1));
     script
 }

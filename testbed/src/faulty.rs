@@ -261,7 +261,10 @@ impl FaultyServer {
     /// What a path (as requested, without the query) has seen so far.
     #[must_use]
     pub fn counts(&self, path: &str) -> FaultyCounts {
-        lock(&self.counts.paths).get(path).copied().unwrap_or_default() // never requested
+        lock(&self.counts.paths)
+            .get(path)
+            .copied()
+            .unwrap_or_default() // never requested
     }
 
     /// The first requests, on all paths, in their order; a hundred of them at most.

@@ -11,8 +11,7 @@ use crate::faulty::right_answer;
 const APART: Duration = Duration::from_millis(2);
 const BODY: &str = r#"{"status":"ok"}"#;
 /// What a client must never take for an answer to its next request.
-const GHOST: &str =
-    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"ghost\":\"yes!\"}";
+const GHOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"ghost\":\"yes!\"}";
 
 /// Frames around the right body: whoever follows RFC 9112 reads it.
 pub(crate) const RIGHT: [&str; 25] = [

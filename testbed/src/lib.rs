@@ -34,7 +34,9 @@ mod testbed;
 pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};
 pub use exact_delay::{ExactDelay, RouteTruth};
 pub use exact_stream::{ExactStream, StreamClock, StreamTruth};
-pub use faulty::{Behaviour, FaultyCounts, FaultyServer, RIGHT_FRAMES, Received, WRONG_FRAMES, right_answer};
+pub use faulty::{
+    Behaviour, FaultyCounts, FaultyServer, RIGHT_FRAMES, Received, WRONG_FRAMES, right_answer,
+};
 pub use guard::{Guard, GuardedCommand, StopSignal};
 pub use hub_stub::{Hub, HubStub};
 pub use identity_stub::IdentityStub;

@@ -104,9 +104,8 @@ pub(crate) fn body(format: StreamFormat) -> String {
 /// That body up to a byte, with nothing that would tell its end from a broken connection.
 pub(crate) fn cut(at: usize, format: StreamFormat) -> Script {
     let content_type = format.content_type();
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n"
-    );
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
     let body = body(format);
     Script {
         pieces: vec![

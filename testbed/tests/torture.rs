@@ -43,7 +43,10 @@ fn read_exactly(stream: &mut TcpStream, text: &str) -> Outcome {
 fn wait_for_open(server: &FaultyServer, open: u64) {
     let begun = Instant::now();
     while server.connections_open().0 != open {
-        assert!(begun.elapsed() < Duration::from_secs(20), "never {open} open");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "never {open} open"
+        );
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -79,7 +82,12 @@ fn every_frame_is_served_and_the_right_ones_hold_an_answer() -> Outcome {
     let server = FaultyServer::start(Behaviour::Paths)?;
     for name in RIGHT_FRAMES {
         let mut stream = connect(server.addr())?;
-        send(&mut stream, "GET", &format!("/framing/{name}"), "Connection: close\r\n")?;
+        send(
+            &mut stream,
+            "GET",
+            &format!("/framing/{name}"),
+            "Connection: close\r\n",
+        )?;
         let mut answer = vec![];
         stream.read_to_end(&mut answer)?;
         let text = String::from_utf8_lossy(&answer);
@@ -115,18 +123,23 @@ fn an_early_answer_comes_before_the_body() -> Outcome {
     send(&mut stream, "GET", "/ok", "")?;
     read_exactly(&mut stream, &right_answer())?;
 
-    let mut stream = connect(server.addr())?;
-    send(&mut stream, "POST", "/early/half-close", "Content-Length: 5\r\n")?;
-    read_exactly(&mut stream, &refusal("Connection: close\r\n"))?;
-    assert_eq!(stream.read(&mut [0])?, 0, "FIN");
-    stream.write_all(b"hello")?;
+    let mut closed = connect(server.addr())?;
+    send(
+        &mut closed,
+        "POST",
+        "/early/half-close",
+        "Content-Length: 5\r\n",
+    )?;
+    read_exactly(&mut closed, &refusal("Connection: close\r\n"))?;
+    assert_eq!(closed.read(&mut [0])?, 0, "FIN");
+    closed.write_all(b"hello")?;
 
     let mut deaf = connect(server.addr())?;
     send(&mut deaf, "POST", "/early/deaf", "Content-Length: 5\r\n")?;
     read_exactly(&mut deaf, &refusal(""))?;
     wait_for_open(&server, 3);
     deaf.shutdown(Shutdown::Write)?;
-    drop(stream);
+    drop((stream, closed));
     wait_for_open(&server, 0);
     Ok(())
 }
@@ -184,20 +197,37 @@ fn requests_are_kept_as_they_came() -> Outcome {
     let [received] = &server.received()[..] else {
         return Err("not one request".into());
     };
-    assert_eq!((received.method.as_str(), received.path.as_str()), ("PUT", "/redirect/307/hops/2"));
+    assert_eq!(
+        (received.method.as_str(), received.path.as_str()),
+        ("PUT", "/redirect/307/hops/2")
+    );
     assert_eq!(received.authorization.as_deref(), Some("Bearer t"));
     assert_eq!(received.cookie.as_deref(), Some("a=b"));
-    assert_eq!((received.accept_encoding.as_deref(), received.body.as_slice()), (None, &b"hi"[..]));
+    assert_eq!(
+        (
+            received.accept_encoding.as_deref(),
+            received.body.as_slice()
+        ),
+        (None, &b"hi"[..])
+    );
     Ok(())
 }
 
 #[test]
 fn a_coded_body_says_how() -> Outcome {
     let server = FaultyServer::start(Behaviour::Paths)?;
-    for (coding, says) in [("gzip", "gzip"), ("deflate", "deflate"), ("raw-deflate", "deflate"), ("br", "br")] {
+    for (coding, says) in [
+        ("gzip", "gzip"),
+        ("deflate", "deflate"),
+        ("raw-deflate", "deflate"),
+        ("br", "br"),
+    ] {
         let whole = exchange(&server, &format!("/coded/{coding}/whole"))?;
         let text = String::from_utf8_lossy(&whole);
-        assert!(text.contains(&format!("Content-Encoding: {says}\r\n")), "{text}");
+        assert!(
+            text.contains(&format!("Content-Encoding: {says}\r\n")),
+            "{text}"
+        );
         let more = exchange(&server, &format!("/coded/{coding}/more"))?;
         assert!(more.len() >= whole.len() + 8, "{coding}");
     }

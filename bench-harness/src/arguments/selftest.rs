@@ -15,7 +15,10 @@ pub(crate) enum SelftestCommand {
     /// have to come of it
     Http(HttpArguments),
     /// The role of the program with the canaries, which takes its orders on stdin
-    #[command(hide = true, after_help = "Example: unstall selftest monitor starts it")]
+    #[command(
+        hide = true,
+        after_help = "Example: unstall selftest monitor starts it"
+    )]
     Canaries {
         /// How it is monitored
         #[arg(long, value_enum, default_value_t = HostMonitor::Counters)]

@@ -10,8 +10,8 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, Second};
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use super::case::{Case, Check, Group, Tried, Trial, Trouble};
-use super::load::{ENDPOINT, cold, kinds, measure, scenario};
+use super::case::{Case, Check, Group, Trial, Tried, Trouble};
+use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario};
 
 /// Users of a block. Few, so that a case is quick; more than one, so that they can be mixed up.
 pub(super) const USERS: u32 = 4;
@@ -19,6 +19,8 @@ pub(super) const USERS: u32 = 4;
 pub(super) const RIGHT: u64 = 20;
 /// Requests of a block in which all fails, perhaps slowly.
 pub(super) const WRONG: u64 = 8;
+/// For all timeouts of a block in which everything times out; they add up to less than a second.
+const TIMEOUTS_MS_MAX: u128 = 6_000;
 /// For both sides to have noticed that a connection has ended.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -41,10 +43,14 @@ pub(super) struct Exchange {
     /// Requests that the server has read; `None` where it reads none.
     read: Option<u64>,
     connections: Option<u64>,
+    /// Whether the server can know that a connection has ended.
+    knows_ends: bool,
     body_bytes: Option<u64>,
     items: Option<u64>,
     response_us_min: Option<u64>,
     failed_us_min: Option<u64>,
+    /// Longer is only right on a machine that is busy with other things.
+    block_ms_max: Option<u128>,
 }
 
 impl Exchange {
@@ -61,10 +67,12 @@ impl Exchange {
             sent: Some(requests),
             read: Some(requests),
             connections: None,
+            knows_ends: true,
             body_bytes: None,
             items: None,
             response_us_min: None,
             failed_us_min: None,
+            block_ms_max: None,
         }
     }
 
@@ -96,6 +104,9 @@ impl Exchange {
                 if is_timeout { "300ms" } else { "5s" }
             ),
             failed_us_min: is_timeout.then_some(300_000),
+            block_ms_max: kinds
+                .contains(&ErrorKind::Timeout)
+                .then_some(TIMEOUTS_MS_MAX),
             connections: Some(new.requests),
             ..new
         }
@@ -114,7 +125,9 @@ impl Exchange {
     }
 
     pub(super) fn expects_status(self, status: u16) -> Self {
-        self.more(format!("timeout = \"20s\"\nexpect = {{ status = {status} }}"))
+        self.more(format!(
+            "timeout = \"20s\"\nexpect = {{ status = {status} }}"
+        ))
     }
 
     pub(super) fn connections(self, connections: u64) -> Self {
@@ -128,6 +141,14 @@ impl Exchange {
     pub(super) fn any_connections(self) -> Self {
         Self {
             connections: None,
+            ..self
+        }
+    }
+
+    /// A server that reads nothing never gets to the end behind what it doesn't read.
+    pub(super) fn any_left_open(self) -> Self {
+        Self {
+            knows_ends: false,
             ..self
         }
     }
@@ -179,19 +200,20 @@ impl Exchange {
     }
 
     /// Who asks, how often, and what comes of it, where that isn't the same for every request.
-    pub(super) fn counts(
-        self,
-        users: u32,
-        completed: u64,
-        errors: &[(ErrorKind, u64)],
-    ) -> Self {
+    pub(super) fn counts(self, users: u32, completed: u64, errors: &[(ErrorKind, u64)]) -> Self {
         let failed: u64 = errors.iter().map(|(_, count)| count).sum();
         let requests = completed + failed;
         Self {
             users,
             requests,
             completed,
-            errors: vec![errors.iter().copied().filter(|(_, count)| *count > 0).collect()],
+            errors: vec![
+                errors
+                    .iter()
+                    .copied()
+                    .filter(|(_, count)| *count > 0)
+                    .collect(),
+            ],
             sent: Some(requests),
             read: Some(requests),
             ..self
@@ -206,17 +228,10 @@ impl Exchange {
         }
     }
 
-    /// No failure may seem faster.
-    pub(super) fn failed_us_min(self, us: u64) -> Self {
-        Self {
-            failed_us_min: Some(us),
-            ..self
-        }
-    }
-
     pub(super) fn any_time(self) -> Self {
         Self {
             failed_us_min: None,
+            block_ms_max: None,
             ..self
         }
     }
@@ -268,6 +283,10 @@ impl Exchange {
             let seen = fastest(&samples.failed);
             checks.push(Check::at_least("fastest failure, µs", least, seen));
         }
+        if let Some(most) = self.block_ms_max {
+            let seen = block.wall.as_millis();
+            checks.push(Check::unless_busy("the block, ms", most, seen));
+        }
         checks
     }
 
@@ -289,7 +308,9 @@ impl Exchange {
             body_bytes <= bytes_sent,
             format!("{body_bytes} of {bytes_sent}"),
         ));
-        checks.push(Check::same("connections left open", 0, left_open(server)));
+        if self.knows_ends {
+            checks.push(Check::same("connections left open", 0, left_open(server)));
+        }
         checks
     }
 }
@@ -314,16 +335,10 @@ pub(super) fn counted_once(block: &BlockMeasurement, spec: &BlockSpec) -> Vec<Ch
     let all = block.endpoints.values();
     let in_flight: u64 = all.map(|samples| samples.in_flight.count()).sum();
     let series = |of: fn(&Second) -> u64| block.series.iter().map(of).sum::<u64>();
-    let planned = match spec.amount {
-        unstall_bench_harness::engine::Amount::PerEndpoint(requests)
-            if block.ended == Ended::Complete =>
-        {
-            requests * block.endpoints.len() as u64
-        }
-        _ => block.offered,
-    };
+    let planned = planned(spec).filter(|_| block.ended == Ended::Complete);
+    let planned = planned.map(|each| each * block.endpoints.len() as u64);
     let sums = [
-        ("offered", planned, block.offered),
+        ("offered", planned.unwrap_or(block.offered), block.offered),
         (
             "completed, failed and in flight",
             block.offered,
@@ -394,7 +409,9 @@ mod tests {
     /// What isn't met.
     fn unmet(exchange: Exchange) -> Vec<String> {
         let checks = exchange.run().expect("it can be tried");
-        let unmet = checks.into_iter().filter(|check| check.state != CheckState::Met);
+        let unmet = checks
+            .into_iter()
+            .filter(|check| check.state != CheckState::Met);
         unmet.map(|check| check.what).collect()
     }
 

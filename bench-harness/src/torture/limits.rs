@@ -1,10 +1,11 @@
 //! Limits of this machine: whose fault it is must not depend on who looks.
 
 use std::fs;
+use std::io::Read;
 use std::net::Ipv6Addr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
+use std::process::{Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -21,8 +22,11 @@ const GROUP: Group = Group::Limits;
 /// Enough for `unstall run` itself, and not for its users.
 const DESCRIPTORS: u64 = 64;
 const USERS: u64 = 100;
+/// Long enough for all of them to be under way at once.
+const SLOW: &str = "/slow/300";
 /// For a program of ours that measures for a moment.
 pub(super) const PROGRAM_MAX: Duration = Duration::from_secs(50);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) fn cases() -> Vec<Case> {
     let own = |name, stands_for, trial: fn() -> Tried| Case {
@@ -34,9 +38,11 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         own("ipv6", "hatoo/oha#100", ipv6),
         own("descriptors", "hatoo/oha#834", descriptors),
-        own(namespaces::PORTS, "grafana/k6#826, artilleryio/artillery#1038", || {
-            alone::run(namespaces::PORTS)
-        }),
+        own(
+            namespaces::PORTS,
+            "grafana/k6#826, artilleryio/artillery#1038",
+            || alone::run(namespaces::PORTS),
+        ),
         own(namespaces::RESOLVER, "hatoo/oha#100", || {
             alone::run(namespaces::RESOLVER)
         }),
@@ -70,7 +76,7 @@ fn ipv6() -> Tried {
 fn descriptors() -> Tried {
     let folder = tempfile::tempdir().map_err(|error| broken("a folder", &error))?;
     let file = folder.path().join("torture.toml");
-    let text = scenario("GET", "/slow/300", "timeout = \"30s\"");
+    let text = scenario("GET", SLOW, "timeout = \"30s\"");
     fs::write(&file, text).map_err(|error| broken("the scenario", &error))?;
     let mut checks = vec![];
     let mut codes = vec![];
@@ -79,7 +85,11 @@ fn descriptors() -> Tried {
             .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
         let record = folder.path().join(format!("{mode}.json"));
         let output = run_with_few_descriptors(&server, &file, &record, mode == "json")?;
-        let said = String::from_utf8_lossy(&output.stdout);
+        // People read both streams, programs the document.
+        let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if mode == "text" {
+            said.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
         checks.push(Check::holds(
             &format!("named, as {mode}"),
             said.contains("descriptor"),
@@ -106,7 +116,10 @@ fn run_with_few_descriptors(
     let program = std::env::current_exe().map_err(|error| broken("this program", &error))?;
     let mut command = Command::new("sh");
     command
-        .args(["-c", &format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"")])
+        .args([
+            "-c",
+            &format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\""),
+        ])
         .arg(program)
         .arg("run")
         .arg(scenario)
@@ -121,17 +134,17 @@ fn run_with_few_descriptors(
 }
 
 /// What the record says of its blocks, of which an invalid one is followed by a second.
-fn blamed_on_us(
-    record: &Path,
-    server: &FaultyServer,
-    mode: &str,
-) -> Result<Vec<Check>, Trouble> {
+fn blamed_on_us(record: &Path, server: &FaultyServer, mode: &str) -> Result<Vec<Check>, Trouble> {
     let text = fs::read_to_string(record).map_err(|error| broken("the record", &error))?;
     let record: Value = serde_json::from_str(&text).map_err(|error| broken("it", &error))?;
     let blocks = record["blocks"].as_array().map_or(&[][..], Vec::as_slice);
     let sum = |of: fn(&Value) -> u64| blocks.iter().map(of).sum::<u64>();
     let completed = sum(|block| block["completed"].as_u64().unwrap_or(0));
-    let local = sum(|block| block["local_faults"]["no_descriptors"].as_u64().unwrap_or(0));
+    let local = sum(|block| {
+        block["local_faults"]["no_descriptors"]
+            .as_u64()
+            .unwrap_or(0)
+    });
     let errors = sum(|block| {
         let errors = block["errors"].as_object();
         errors.map_or(0, |errors| errors.values().filter_map(Value::as_u64).sum())
@@ -148,41 +161,57 @@ fn blamed_on_us(
         Check::same(
             &format!("requests at the server, as {mode}"),
             completed,
-            server.requests(),
+            server.counts(SLOW).requests,
         ),
     ])
 }
 
 /// Runs a program to its end, which comes in time or is made.
 pub(super) fn finish(mut command: Command, within: Duration) -> Result<Output, Trouble> {
-    let child = command
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| broken("a program of ours", &error))?;
-    let pid = child.id();
-    let (ended, wait) = std::sync::mpsc::channel();
-    let waiting = thread::spawn(move || {
-        let output = Child::wait_with_output(child);
-        // Nobody listens only when it took too long.
-        let _ = ended.send(output);
-    });
+    let stdout = child.stdout.take().map(drain);
+    let stderr = child.stderr.take().map(drain);
     let begun = Instant::now();
-    match wait.recv_timeout(within) {
-        Ok(output) => output.map_err(|error| broken("its output", &error)),
-        Err(_) => {
-            let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
-            // It may end in this very moment by itself.
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
-            // The thread has nothing more to wait for, and its outcome is of no use.
-            let _ = waiting.join();
-            Err(Trouble::Broken(format!(
-                "a program of ours has not ended within {} s",
-                begun.elapsed().as_secs()
-            )))
+    let status = loop {
+        let ended = child.try_wait();
+        match ended.map_err(|error| broken("a program of ours", &error))? {
+            Some(status) => break status,
+            None if begun.elapsed() < within => thread::sleep(LOOK_EVERY),
+            None => {
+                // It may end in this very moment by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Trouble::Broken(format!(
+                    "a program of ours has not ended within {} s",
+                    within.as_secs()
+                )));
+            }
         }
-    }
+    };
+    // What a reader that panicked would have brought is missed by whoever looks at it.
+    let read = |reader: Option<JoinHandle<Vec<u8>>>| {
+        reader.map_or_else(Vec::new, |reader| reader.join().unwrap_or_default())
+    };
+    Ok(Output {
+        status,
+        stdout: read(stdout),
+        stderr: read(stderr),
+    })
+}
+
+/// Reads all that a program says, so that it never waits for a reader.
+fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut said = vec![];
+        // What came before an error is what there is.
+        let _ = stream.read_to_end(&mut said);
+        said
+    })
 }
 
 fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {
@@ -226,7 +255,11 @@ fn three_digits() -> Tried {
                 told < *us || told - us > us.div_ceil(1_000)
             })
             .count();
-        checks.push(Check::same(&format!("values of 100 to 999 × {unit} µs told wrongly"), 0, off));
+        checks.push(Check::same(
+            &format!("values of 100 to 999 × {unit} µs told wrongly"),
+            0,
+            off,
+        ));
     }
     Ok(checks)
 }

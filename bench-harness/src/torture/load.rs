@@ -37,6 +37,23 @@ pub(super) fn cold(users: u32, requests: u64) -> BlockSpec {
     }
 }
 
+/// The same, ended by time; answers are awaited for as long as `grace` says.
+pub(super) fn lasting(users: u32, duration: Duration, grace: Duration) -> BlockSpec {
+    BlockSpec {
+        amount: Amount::For(duration),
+        grace,
+        ..cold(users, 1)
+    }
+}
+
+/// Requests per endpoint, where their number ends a block.
+pub(super) fn planned(spec: &BlockSpec) -> Option<u64> {
+    match spec.amount {
+        Amount::PerEndpoint(requests) => Some(requests),
+        Amount::For(_) => None,
+    }
+}
+
 /// Drives a scenario against a service.
 pub(super) fn measure(
     scenario: &str,
@@ -46,8 +63,14 @@ pub(super) fn measure(
     let plan = Plan::parse(scenario, Path::new("torture.toml"), &Inputs::default());
     let plan = Arc::new(plan.map_err(|error| broken("the scenario", &error))?);
     let target = Target::parse(target).map_err(|error| broken("the target", &error))?;
-    run_block(&plan, &target, spec, &Stop::new(), &Arc::new(Progress::new()))
-        .map_err(|error| broken("the block", &error))
+    run_block(
+        &plan,
+        &target,
+        spec,
+        &Stop::new(),
+        &Arc::new(Progress::new()),
+    )
+    .map_err(|error| broken("the block", &error))
 }
 
 fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unstall_bench_harness::engine::BlockSpec;
+use unstall_bench_harness::engine::BlockMeasurement;
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::case::{Check, Tried, Trouble};
@@ -29,7 +29,11 @@ pub(super) fn large_body() -> Tried {
     let grown = high_water_kib()?.saturating_sub(before);
     let mut checks = vec![
         Check::same("completed", 1, block.completed),
-        Check::same("body bytes", BODY_BYTES, block.endpoints[ENDPOINT].body_bytes),
+        Check::same(
+            "body bytes",
+            BODY_BYTES,
+            block.endpoints[ENDPOINT].body_bytes,
+        ),
         Check::at_most("memory that it took, KiB", BUFFERS_KIB_MAX, grown),
     ];
     checks.extend(counted_once(&block, &spec));
@@ -41,19 +45,13 @@ pub(super) fn large_body() -> Tried {
 pub(super) fn many_requests() -> Tried {
     let server = start()?;
     let scenario = scenario("GET", "/ok", "");
-    let run = |requests| {
-        let spec = BlockSpec {
-            level: 8,
-            ..cold(8, requests)
-        };
-        measure(&scenario, &server.url(), &spec)
-    };
+    let run = |requests| measure(&scenario, &server.url(), &cold(8, requests));
     let short = run(SHORT)?;
     reset_high_water()?;
     let before = high_water_kib()?;
     let long = run(LONG)?;
     let grown = high_water_kib()?.saturating_sub(before);
-    let kept = |block: &unstall_bench_harness::engine::BlockMeasurement| {
+    let kept = |block: &BlockMeasurement| {
         serde_json::to_string(&block.endpoints)
             .map(|text| text.len() as u64)
             .map_err(|error| Trouble::Broken(format!("the samples are no JSON: {error}")))
@@ -62,9 +60,17 @@ pub(super) fn many_requests() -> Tried {
     Ok(vec![
         Check::same("completed", SHORT + LONG, short.completed + long.completed),
         Check::same("requests at the server", SHORT + LONG, server.requests()),
-        Check::at_most("memory that the long one took more, KiB", KEPT_KIB_MAX, grown),
+        Check::at_most(
+            "memory that the long one took more, KiB",
+            KEPT_KIB_MAX,
+            grown,
+        ),
         // More values, more bins in use, and never a value each.
-        Check::at_most("bytes of samples in the record", 4 * short_bytes, long_bytes),
+        Check::at_most(
+            "bytes of samples in the record",
+            4 * short_bytes,
+            long_bytes,
+        ),
     ])
 }
 

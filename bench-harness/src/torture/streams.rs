@@ -1,9 +1,7 @@
 //! Answers that are read item by item: complete ones however they are cut, and broken ones, which
 //! are never a success.
 
-use unstall_results::record::ErrorKind::{
-    self, CheckFailed, Decode, Reset, Timeout, Truncated,
-};
+use unstall_results::record::ErrorKind::{self, CheckFailed, Decode, Reset, Timeout, Truncated};
 use unstall_testbed::StreamFormat::{self, Chunks, JsonObjects, Ndjson, Sse};
 
 use super::case::{Case, Group};
@@ -50,7 +48,12 @@ const BROKEN: [(&str, &str, StreamFormat, ErrorKind); 16] = [
     ("sse-wrong-type", "wrong-type", Sse, CheckFailed),
     ("sse-silent", "silent", Sse, Timeout),
     ("ndjson-half-item", "half-item", Ndjson, Truncated),
-    ("json-objects-half-item", "half-item", JsonObjects, Truncated),
+    (
+        "json-objects-half-item",
+        "half-item",
+        JsonObjects,
+        Truncated,
+    ),
 ];
 
 pub(super) fn cases() -> Vec<Case> {

@@ -81,7 +81,10 @@ fn list(title: &str, findings: &Findings, verdict: Verdict) -> String {
 fn summary(findings: &Findings) -> String {
     let count = |verdict| findings.count(verdict);
     let tried = findings.cases.len() - count(Verdict::NotRun);
-    let mut text = format!("{} of {tried} cases are as they have to be", count(Verdict::Met));
+    let mut text = format!(
+        "{} of {tried} cases are as they have to be",
+        count(Verdict::Met)
+    );
     for (verdict, words) in [
         (Verdict::Missed, "aren't"),
         (Verdict::Late, "took too long, which proves nothing"),
@@ -111,7 +114,9 @@ fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
         }
         text.push('\n');
         if index == 0 {
-            let rules = widths.iter().map(|width| format!("{}|", "-".repeat(width + 2)));
+            let rules = widths
+                .iter()
+                .map(|width| format!("{}|", "-".repeat(width + 2)));
             text.push_str(&format!("|{}\n", rules.collect::<String>()));
         }
     }
@@ -138,7 +143,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_report() {
-        let right = [Check::same("completed", 20, 20), Check::same("sent", 20, 20)];
+        let right = [
+            Check::same("completed", 20, 20),
+            Check::same("sent", 20, 20),
+        ];
         let wrong = [
             Check::same("completed", 20, 19),
             Check::same("errors", "none".to_owned(), "1 timeout".to_owned()),
@@ -149,7 +157,10 @@ mod tests {
             cases: vec![
                 finding("trailers", Ok(right.into())),
                 finding("obs-fold", Ok(wrong.into())),
-                finding("ipv6", Err(Trouble::NotRun("there is no [::1] here".to_owned()))),
+                finding(
+                    "ipv6",
+                    Err(Trouble::NotRun("there is no [::1] here".to_owned())),
+                ),
             ],
         };
         let shown = "\

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use unstall_bench_harness::engine::{Amount, BlockSpec, Ended};
+use unstall_bench_harness::engine::{BlockSpec, Ended};
 use unstall_results::record::ErrorKind::{self, Reset, Timeout};
 use unstall_testbed::{Behaviour, FaultyServer, right_answer};
 
 use super::case::{Case, Check, Group, Trial, Tried, Trouble};
 use super::exchange::{Exchange, counted_once, left_open};
-use super::load::{ENDPOINT, cold, kinds, measure, scenario};
+use super::load::{ENDPOINT, cold, kinds, lasting, measure, scenario};
 
 const GROUP: Group = Group::Times;
 /// What a block may need besides what it waits for, on a machine that isn't busy.
@@ -27,7 +27,11 @@ pub(super) fn cases() -> Vec<Case> {
         own("deadline", "hatoo/oha#603, hatoo/oha#835", deadline),
         own("stalled-for-ever", "Hyperfoil/Hyperfoil#637", stalled),
         own("dies", "Hyperfoil/Hyperfoil#626", dies),
-        own("closed-while-idle", "giltene/wrk2#33, wg/wrk#289", closed_while_idle),
+        own(
+            "closed-while-idle",
+            "giltene/wrk2#33, wg/wrk#289",
+            closed_while_idle,
+        ),
     ]);
     cases
 }
@@ -64,11 +68,11 @@ fn start(behaviour: Behaviour) -> Result<FaultyServer, Trouble> {
 /// censored at its age.
 fn deadline() -> Tried {
     const USERS: u32 = 3;
-    let spec = BlockSpec {
-        amount: Amount::For(Duration::from_millis(500)),
-        grace: Duration::from_millis(200),
-        ..cold(USERS, 1)
-    };
+    let spec = lasting(
+        USERS,
+        Duration::from_millis(500),
+        Duration::from_millis(200),
+    );
     let server = start(Behaviour::Paths)?;
     let scenario = scenario("GET", "/slow/30000", "timeout = \"60s\"");
     let begun = Instant::now();

@@ -31,13 +31,21 @@ const FRAMES: [(&str, &[ErrorKind], &str); 27] = [
     ("status-2000", &[Protocol], "RFC 9112 §4"),
     ("status-999", &[Status], "JakeChampion/fetch#1415"),
     // An answer that nobody wants, or one that is none: it isn't a 1xx to be passed over.
-    ("switching", &[Status, Protocol], "projectdiscovery/httpx#2518"),
+    (
+        "switching",
+        &[Status, Protocol],
+        "projectdiscovery/httpx#2518",
+    ),
     ("endless-line", &[Protocol], "neonmoe/minreq#55"),
     ("endless-head", &[Protocol], "sbstp/attohttpc#102"),
     ("endless-extension", &[Protocol], "RFC 9112 §7.1.1"),
     ("endless-trailers", &[Protocol], "xroche/httrack#913"),
     // Some clients give up after a number of them.
-    ("endless-interims", &[Timeout, Protocol], "lalinsky/dusty#175"),
+    (
+        "endless-interims",
+        &[Timeout, Protocol],
+        "lalinsky/dusty#175",
+    ),
     ("endless-chunks", &[Timeout], "RFC 9112 §7.1"),
     ("reset-in-head", &[Reset], "RFC 9112 §9.5"),
     ("cut-in-chunk", &[Reset], "psf/requests#4956"),
@@ -126,9 +134,11 @@ fn no_answer() -> Vec<Case> {
             .case(GROUP, "refused", "wg/wrk#289"),
         close.case(GROUP, "closed-on-accept", "wg/wrk#289"),
         reset.case(GROUP, "reset-on-accept", "wg/wrk#289"),
-        at(Behaviour::Silent, Timeout)
-            .connections(WRONG)
-            .case(GROUP, "silent", "Hyperfoil/Hyperfoil#637"),
+        at(Behaviour::Silent, Timeout).connections(WRONG).case(
+            GROUP,
+            "silent",
+            "Hyperfoil/Hyperfoil#637",
+        ),
         at(Behaviour::Full, Timeout)
             .sent(0)
             .case(GROUP, "backlog-full", "giltene/wrk2#33"),
