@@ -15,6 +15,7 @@ mod limits;
 mod load;
 mod memory;
 mod namespaces;
+mod rates;
 mod resolver;
 mod right_answers;
 mod streams;

@@ -49,6 +49,7 @@ fn every_case_is_as_it_has_to_be() {
         "cut-anywhere",
         "sse-cut-anywhere",
         "deadline",
+        "rate-of-one",
         "an-hour",
     ] {
         assert_ne!(cases[name]["state"], "not_run", "{name}");

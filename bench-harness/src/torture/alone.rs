@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use super::case::{Tried, Trouble};
-use super::limits::{PROGRAM_MAX, finish};
+use super::limits::{DESCRIPTORS_USED_UP, PROGRAM_MAX, descriptors_used_up, finish};
 use super::namespaces;
 use crate::console::to_stdout;
 
@@ -33,7 +33,10 @@ pub(super) fn run(name: &'static str) -> Tried {
 /// # Errors
 /// When the checks can't be written.
 pub(crate) fn execute(name: &str) -> anyhow::Result<()> {
-    let tried = namespaces::try_here(name);
+    let tried = match name {
+        DESCRIPTORS_USED_UP => descriptors_used_up(),
+        _ => namespaces::try_here(name),
+    };
     let text = serde_json::to_string(&tried)?;
     to_stdout(&format!("{text}\n"))
 }

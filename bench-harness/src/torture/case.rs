@@ -31,17 +31,20 @@ pub(crate) enum Group {
     Streams,
     /// Services that are slow, silent or gone.
     Times,
+    /// Load at its own times.
+    Rates,
     /// Descriptors, ports, names, memory.
     Limits,
 }
 
 impl Group {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::RightAnswers,
         Self::WrongAnswers,
         Self::Streams,
         Self::Times,
+        Self::Rates,
         Self::Limits,
     ];
 
@@ -52,6 +55,7 @@ impl Group {
             Self::WrongAnswers => "Wrong answers",
             Self::Streams => "Streams",
             Self::Times => "Slow, silent and dying services",
+            Self::Rates => "Rates, whatever the answers do",
             Self::Limits => "Limits of this machine",
         }
     }

@@ -1,7 +1,7 @@
 //! All cases, by their names.
 
 use super::case::Case;
-use super::{limits, right_answers, streams, times, wrong_answers};
+use super::{limits, rates, right_answers, streams, times, wrong_answers};
 
 /// All of them, in the order in which they are run and shown.
 pub(super) fn all() -> Vec<Case> {
@@ -10,6 +10,7 @@ pub(super) fn all() -> Vec<Case> {
         wrong_answers::cases(),
         streams::cases(),
         times::cases(),
+        rates::cases(),
         limits::cases(),
     ];
     groups.into_iter().flatten().collect()

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, Progress, Stop, Target, Warmup, run_block,
+    Amount, BlockMeasurement, BlockSpec, LoadModel, OpenLoad, Progress, Stop, Target, WarmBlock,
+    Warmup,
 };
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::{Inputs, Plan};
@@ -24,33 +25,45 @@ pub(super) fn scenario(method: &str, path: &str, more: &str) -> String {
     )
 }
 
-/// A block without warm-up, so that servers which count see each request once.
+/// No load before the measured one, so that servers which count see each request once.
+const COLD: Warmup = Warmup {
+    rounds_per_user: 0,
+    lasting_at_least: Duration::ZERO,
+};
+
+/// A block of so many requests per endpoint, without warm-up.
 pub(super) fn cold(users: u32, requests: u64) -> BlockSpec {
     BlockSpec {
-        level: users,
-        amount: Amount::PerEndpoint(requests),
-        warmup: Warmup {
-            rounds_per_user: 0,
-            lasting_at_least: Duration::ZERO,
-        },
-        ..BlockSpec::default()
+        warmup: COLD,
+        ..BlockSpec::closed(users, Amount::PerEndpoint(requests))
     }
 }
 
 /// The same, ended by time; answers are awaited for as long as `grace` says.
 pub(super) fn lasting(users: u32, duration: Duration, grace: Duration) -> BlockSpec {
     BlockSpec {
-        amount: Amount::For(duration),
+        warmup: COLD,
         grace,
-        ..cold(users, 1)
+        ..BlockSpec::closed(users, Amount::For(duration))
+    }
+}
+
+/// Arrivals at their own times, without warm-up.
+pub(super) fn open(load: OpenLoad) -> BlockSpec {
+    BlockSpec {
+        warmup: COLD,
+        ..BlockSpec::open(load)
     }
 }
 
 /// Requests per endpoint, where their number ends a block.
 pub(super) fn planned(spec: &BlockSpec) -> Option<u64> {
-    match spec.amount {
-        Amount::PerEndpoint(requests) => Some(requests),
-        Amount::For(_) => None,
+    match spec.load {
+        LoadModel::Closed {
+            amount: Amount::PerEndpoint(requests),
+            ..
+        } => Some(requests),
+        _ => None,
     }
 }
 
@@ -60,17 +73,22 @@ pub(super) fn measure(
     target: &str,
     spec: &BlockSpec,
 ) -> Result<BlockMeasurement, Trouble> {
+    let block = prepare(scenario, target, spec)?.measure();
+    block.map_err(|error| broken("the block", &error))
+}
+
+/// The first half of that: every user stands at the barrier.
+pub(super) fn prepare(
+    scenario: &str,
+    target: &str,
+    spec: &BlockSpec,
+) -> Result<WarmBlock, Trouble> {
     let plan = Plan::parse(scenario, Path::new("torture.toml"), &Inputs::default());
     let plan = Arc::new(plan.map_err(|error| broken("the scenario", &error))?);
     let target = Target::parse(target).map_err(|error| broken("the target", &error))?;
-    run_block(
-        &plan,
-        &target,
-        spec,
-        &Stop::new(),
-        &Arc::new(Progress::new()),
-    )
-    .map_err(|error| broken("the block", &error))
+    let progress = Arc::new(Progress::new());
+    WarmBlock::prepare(&plan, &target, spec, &Stop::new(), &progress)
+        .map_err(|error| broken("the block", &error))
 }
 
 fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {
