@@ -8,12 +8,16 @@
 //!
 //! All of it blocks the calling thread and starts runtimes on threads of its own.
 
+mod answer;
 mod connection;
 mod dispatch;
 mod error;
 mod exchange;
 mod failure;
 mod generator;
+mod http1;
+mod http1_body;
+mod http1_head;
 mod liveness;
 mod measurement;
 mod pacer;
@@ -23,13 +27,16 @@ mod progress;
 mod schedule;
 mod series;
 mod spec;
+mod stamps;
 mod stop;
 mod stream_times;
 mod streamed;
 mod tally;
 mod target;
+mod transport;
 mod turns;
 mod user;
+mod wire;
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -301,7 +308,7 @@ fn set_up_run(
     let work = || {
         let runtime = generator::runtime().map_err(EngineError::Start)?;
         runtime.block_on(async {
-            let mut client = Client::new(Arc::clone(target), connection::SocketStamps::default());
+            let mut client = Client::new(Arc::clone(target), stamps::SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.load.users(), spec.seed);
             let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
             tokio::select! {

@@ -6,26 +6,30 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::http::{HeaderMap, Request, Response};
 use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
 
-use super::connection::{Connection, SocketStamps};
+use super::answer::Answer;
+use super::connection::Connection;
 use super::failure::Failure;
+use super::stamps::SocketStamps;
 use super::streamed::StreamReader;
 use super::target::Target;
+use super::transport::Phases;
+use super::wire::Wire;
 
 /// Bodies are kept for the check up to this size; what is longer is only counted.
 const CHECKED_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// So much of a body that isn't checked is kept for messages: they quote less, but take secrets
+/// out of it before they cut it.
+const QUOTED_BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// One user's way to the service: its connection, opened when it is needed.
 pub(super) struct Client {
     target: Arc<Target>,
     connection: Option<Connection>,
+    answer: Answer,
     stamps: SocketStamps,
     timer: Pin<Box<Sleep>>,
 }
@@ -41,6 +45,8 @@ pub(super) struct Stamps {
     pub(super) ended: Instant,
     /// True if the service answered with a head at least: it is alive.
     pub(super) answered: bool,
+    /// What it paid for a connection, if it opened one.
+    pub(super) phases: Phases,
 }
 
 impl Stamps {
@@ -51,24 +57,14 @@ impl Stamps {
             written: None,
             ended: now,
             answered: false,
+            phases: Phases::default(),
         }
     }
 }
 
-/// A complete answer, or as much of a stream as the scenario wants.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    /// Whole if that was asked for, else its first part.
-    pub(super) body: Bytes,
-    pub(super) body_bytes: u64,
-    /// There may be more of it, which nobody wants: the connection is of no use any more.
-    is_left: bool,
-}
-
 /// What is done with the body of an answer.
 pub(super) enum Reading<'r> {
-    /// Its first part is kept, for messages; the rest is counted and let go.
+    /// Its beginning is kept, for messages; the rest is counted and let go.
     Counted,
     /// It is kept whole, for the check.
     Kept,
@@ -76,41 +72,52 @@ pub(super) enum Reading<'r> {
     Streamed(&'r mut StreamReader),
 }
 
+/// How far an exchange has come, for the case that its deadline ends it.
+#[derive(Default)]
+struct Reached {
+    answered: bool,
+    phases: Phases,
+}
+
 impl Client {
     pub(super) fn new(target: Arc<Target>, stamps: SocketStamps) -> Self {
         Self {
             target,
             connection: None,
+            answer: Answer::default(),
             stamps,
             timer: Box::pin(tokio::time::sleep(Duration::from_secs(0))),
         }
     }
 
     /// Sends one request and reads its answer to the end, not beyond `timeout` after `intended`.
+    /// After a success the answer is in [`Client::answer`].
     ///
     /// Opening a connection is part of the request. A failed connection is dropped; the
     /// next request opens another one.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
+        wire: &Wire,
         reading: Reading<'_>,
         intended: Instant,
         timeout: Duration,
-    ) -> (Stamps, Result<Answer, Failure>) {
+    ) -> (Stamps, Result<(), Failure>) {
         let released = Instant::now();
         self.stamps.written.arm();
         let is_streamed = matches!(reading, Reading::Streamed(_));
         self.stamps.reads.switch(is_streamed);
-        let mut answered = false;
+        self.answer.reset();
+        let mut reached = Reached::default();
         let deadline = intended + timeout;
-        let Self {
-            target,
-            connection,
-            stamps,
-            timer,
-        } = self;
-        let work = converse(target, connection, stamps, request, reading, &mut answered);
-        let outcome = before(timer.as_mut(), deadline, work)
+        let conversation = Conversation {
+            target: &self.target,
+            slot: &mut self.connection,
+            stamps: &self.stamps,
+            answer: &mut self.answer,
+            reached: &mut reached,
+        };
+        let work = conversation.run(wire, reading);
+        let outcome = before(self.timer.as_mut(), deadline, work)
             .await
             .unwrap_or_else(|| {
                 Err(Failure::service(
@@ -119,135 +126,90 @@ impl Client {
                 ))
             });
         let ended = Instant::now();
-        if outcome.as_ref().map_or(true, |answer| answer.is_left) {
+        if outcome.is_err() || self.answer.is_left {
             self.connection = None;
         }
         let stamps = Stamps {
             released,
             written: self.stamps.written.get(),
             ended,
-            answered,
+            answered: reached.answered,
+            phases: reached.phases,
         };
         (stamps, outcome)
     }
+
+    /// The last answer, or as much of one as had come before it failed.
+    pub(super) fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// Nothing was asked, so nothing was answered.
+    pub(super) fn forget_answer(&mut self) {
+        self.answer.reset();
+    }
 }
 
-/// Opens a connection if there is none, sends, reads.
-async fn converse(
-    target: &Target,
-    slot: &mut Option<Connection>,
-    stamps: &SocketStamps,
-    request: Request<Full<Bytes>>,
-    reading: Reading<'_>,
-    answered: &mut bool,
-) -> Result<Answer, Failure> {
-    if let Some(idle) = slot.as_mut()
-        && !idle.is_usable().await
-    {
-        *slot = None;
+/// What one exchange works on.
+struct Conversation<'c> {
+    target: &'c Target,
+    slot: &'c mut Option<Connection>,
+    stamps: &'c SocketStamps,
+    answer: &'c mut Answer,
+    reached: &'c mut Reached,
+}
+
+impl Conversation<'_> {
+    /// Opens a connection if there is none, sends, reads.
+    async fn run(mut self, wire: &Wire, reading: Reading<'_>) -> Result<(), Failure> {
+        self.send(wire).await?;
+        self.reached.answered = true;
+        let connection = self.slot.as_mut().expect("it has just been used");
+        read(connection, self.stamps, self.answer, reading).await
     }
-    let reused = slot.is_some();
-    let mut request = request;
-    if reused {
-        let connection = slot.as_mut().expect("it is there, as just seen");
-        match send(connection, request).await {
-            Ok(response) => {
-                *answered = true;
-                return read(connection, stamps, response, reading).await;
+
+    async fn send(&mut self, wire: &Wire) -> Result<(), Failure> {
+        if let Some(idle) = self.slot.as_mut() {
+            if idle.is_usable().await {
+                match idle.send(wire, &mut self.answer.head).await {
+                    Ok(()) => return Ok(()),
+                    Err(failed) if !failed.is_unsent => return Err(failed.failure),
+                    // The service closed the idle connection in this very moment, before anything
+                    // was written: sending on a new one repeats nothing.
+                    Err(_) => {}
+                }
             }
-            // The service closed the idle connection in this very moment and nothing was
-            // written: sending on a new one repeats nothing.
-            Err((_, Some(unsent))) if stamps.written.get().is_none() => request = unsent,
-            Err((failure, _)) => return Err(failure),
+            *self.slot = None;
         }
+        let (connection, phases) = Connection::open(self.target, self.stamps).await?;
+        self.reached.phases = phases;
+        let connection = self.slot.insert(connection);
+        let sent = connection.send(wire, &mut self.answer.head).await;
+        sent.map_err(|failed| failed.failure)
     }
-    let connection = slot.insert(Connection::open(target, stamps).await?);
-    let response = send(connection, request)
-        .await
-        .map_err(|(failure, _)| failure)?;
-    *answered = true;
-    read(connection, stamps, response, reading).await
-}
-
-type Unsent = Option<Request<Full<Bytes>>>;
-
-/// Sends and waits for the head of the final answer; 1xx ones are passed over by hyper.
-async fn send(
-    connection: &mut Connection,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, (Failure, Unsent)> {
-    let (sender, mut driving) = connection.split();
-    let head = sender.try_send_request(request);
-    Connection::drive(&mut driving, head)
-        .await
-        .map_err(|mut error| {
-            let unsent = error.take_message();
-            (Failure::exchanging(error.error()), unsent)
-        })
 }
 
 /// Reads the body to its end, so that the connection is free again.
 async fn read(
     connection: &mut Connection,
     stamps: &SocketStamps,
-    response: Response<Incoming>,
+    answer: &mut Answer,
     reading: Reading<'_>,
-) -> Result<Answer, Failure> {
-    let (head, mut body) = response.into_parts();
-    let (_, mut driving) = connection.split();
-    let keep_body = match reading {
-        Reading::Kept => true,
-        Reading::Streamed(reader) if reader.expects(&head)? => {
-            let read = reader.read(&mut driving, body, &stamps.reads).await?;
-            return Ok(Answer {
-                status: head.status.as_u16(),
-                headers: head.headers,
-                body: Bytes::new(),
-                body_bytes: read.body_bytes,
-                is_left: read.is_left,
-            });
-        }
-        Reading::Counted | Reading::Streamed(_) => false,
-    };
-    let mut kept = Kept::default();
-    let mut body_bytes = 0_u64;
-    while let Some(frame) = Connection::drive(&mut driving, body.frame()).await {
-        // One read may bring thousands of tiny frames, and only reads yield by themselves.
-        coop::consume_budget().await;
-        let frame = frame.map_err(|error| Failure::exchanging(&error))?;
-        if let Ok(data) = frame.into_data() {
-            body_bytes += data.len() as u64;
-            if keep_body || body_bytes == data.len() as u64 {
-                kept.push(data)?;
-            }
-        }
-    }
-    Ok(Answer {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: kept.into_bytes(),
-        body_bytes,
-        is_left: false,
-    })
-}
-
-/// A body for the check: without a copy when it came in one piece, as most do.
-#[derive(Default)]
-struct Kept {
-    first: Bytes,
-    rest: Vec<u8>,
-}
-
-impl Kept {
-    fn push(&mut self, data: Bytes) -> Result<(), Failure> {
-        if self.first.is_empty() && self.rest.is_empty() {
-            self.first = data;
+) -> Result<(), Failure> {
+    let kept_bytes_max = match reading {
+        Reading::Kept => CHECKED_BODY_BYTES_MAX,
+        Reading::Streamed(reader) if reader.expects(&answer.head)? => {
+            let read = reader.read(connection, &stamps.reads).await?;
+            answer.body_bytes = read.body_bytes;
+            answer.is_left = read.is_left;
             return Ok(());
         }
-        if self.rest.is_empty() {
-            self.rest.extend_from_slice(&self.first);
-        }
-        if self.rest.len() + data.len() > CHECKED_BODY_BYTES_MAX {
+        Reading::Counted | Reading::Streamed(_) => QUOTED_BODY_BYTES_MAX,
+    };
+    while let Some(part) = connection.chunk().await? {
+        answer.body_bytes += part.len() as u64;
+        let room = kept_bytes_max - answer.body.len();
+        if room < part.len() && kept_bytes_max == CHECKED_BODY_BYTES_MAX {
             return Err(Failure::service(
                 ErrorKind::CheckFailed,
                 format!(
@@ -255,17 +217,11 @@ impl Kept {
                 ),
             ));
         }
-        self.rest.extend_from_slice(&data);
-        Ok(())
+        answer.body.extend_from_slice(&part[..part.len().min(room)]);
+        // One read may bring thousands of tiny parts, and only reads yield by themselves.
+        coop::consume_budget().await;
     }
-
-    fn into_bytes(self) -> Bytes {
-        if self.rest.is_empty() {
-            self.first
-        } else {
-            self.rest.into()
-        }
-    }
+    Ok(())
 }
 
 /// Runs `work` until `deadline`; `None` when that came first.

@@ -1,6 +1,6 @@
 //! From an error to its kind: whose fault it was decides how it is counted.
 
-use std::error::Error;
+use std::fmt::Display;
 use std::io;
 
 use nix::errno::Errno;
@@ -47,7 +47,17 @@ impl Failure {
 
     /// A connection that stood and is gone.
     pub(super) fn lost(error: &io::Error) -> Self {
-        Self::service(ErrorKind::Reset, format!("connection lost: {error}"))
+        local(error).unwrap_or_else(|| Self::ended(format_args!("{error}")))
+    }
+
+    /// The service ended the connection before the answer was complete.
+    pub(super) fn ended(how: impl Display) -> Self {
+        Self::service(ErrorKind::Reset, format!("connection lost: {how}"))
+    }
+
+    /// What came isn't what the protocol allows.
+    pub(super) fn protocol(what: impl Display) -> Self {
+        Self::service(ErrorKind::Protocol, format!("not HTTP: {what}"))
     }
 
     /// An error of the resolver.
@@ -55,27 +65,6 @@ impl Failure {
         local(error).unwrap_or_else(|| {
             Self::service(ErrorKind::Dns, format!("`{host}` not resolved: {error}"))
         })
-    }
-
-    /// An error of the HTTP exchange, after the connection stood.
-    pub(super) fn exchanging(error: &hyper::Error) -> Self {
-        if error.is_parse() {
-            return Self::service(ErrorKind::Protocol, format!("not HTTP: {error}"));
-        }
-        if let Some(io_error) = io_cause(error) {
-            if let Some(failure) = local(io_error) {
-                return failure;
-            }
-            // The decoder of chunked bodies reports rubbish with these kinds.
-            if matches!(
-                io_error.kind(),
-                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
-            ) {
-                return Self::service(ErrorKind::Protocol, format!("broken body: {io_error}"));
-            }
-            return Self::lost(io_error);
-        }
-        Self::service(ErrorKind::Reset, format!("connection lost: {error}"))
     }
 }
 
@@ -91,18 +80,6 @@ fn local(error: &io::Error) -> Option<Failure> {
         cause: Cause::Local(fault),
         message: error.to_string(),
     })
-}
-
-/// The I/O error at the root of a hyper error, if there is one.
-fn io_cause(error: &hyper::Error) -> Option<&io::Error> {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if let Some(io_error) = cause.downcast_ref::<io::Error>() {
-            return Some(io_error);
-        }
-        source = cause.source();
-    }
-    None
 }
 
 #[cfg(test)]

@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::http::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
-use hyper::http::{Method, Request, Uri};
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::check::{CheckFailure, CheckKind};
 use unstall_scenarios::plan;
-use unstall_scenarios::render::{RenderedRequest, Variation};
+use unstall_scenarios::render::Variation;
 use unstall_scenarios::scope::Scope;
 
-use super::exchange::{Answer, Reading};
+use super::answer::Answer;
+use super::exchange::Reading;
 use super::failure::Failure;
 use super::stream_times::StreamTimes;
 use super::streamed::StreamReader;
 use super::target::Target;
-
-/// What this generator calls itself, where the scenario doesn't say.
-pub(super) const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
+use super::wire::Wire;
 
 /// One user's form of one request of the plan.
 pub(super) struct Prepared {
@@ -27,7 +22,9 @@ pub(super) struct Prepared {
     place: Place,
     target: Arc<Target>,
     variation: Variation,
-    built: Option<Request<Full<Bytes>>>,
+    wire: Wire,
+    /// What is in `wire` is good for the next request, too.
+    is_built: bool,
     keep_body: bool,
     stream: Option<StreamReader>,
 }
@@ -46,7 +43,8 @@ impl Prepared {
             place,
             target: Arc::clone(target),
             variation: request.variation(plan),
-            built: None,
+            wire: Wire::default(),
+            is_built: false,
             stream: match place {
                 Place::Measured(index) => StreamReader::of(plan, index),
                 Place::Setup(_) => None,
@@ -62,13 +60,14 @@ impl Prepared {
         find(&self.plan, self.place)
     }
 
-    /// What is done with the answer's body.
-    pub(super) fn reading(&mut self) -> Reading<'_> {
-        match &mut self.stream {
+    /// The request as it was built last, and what is done with the answer's body.
+    pub(super) fn parts(&mut self) -> (&Wire, Reading<'_>) {
+        let reading = match &mut self.stream {
             Some(reader) => Reading::Streamed(reader),
             None if self.keep_body => Reading::Kept,
             None => Reading::Counted,
-        }
+        };
+        (&self.wire, reading)
     }
 
     /// The times of the last answer, if this request reads streams.
@@ -76,30 +75,25 @@ impl Prepared {
         self.stream.as_ref().map(StreamReader::times)
     }
 
-    /// The request to send now.
-    pub(super) fn build(&mut self, scope: &Scope) -> Result<Request<Full<Bytes>>, Failure> {
-        if let Some(built) = &self.built {
-            return Ok(built.clone());
+    /// Makes the request that is to be sent now.
+    pub(super) fn build(&mut self, scope: &Scope) -> Result<(), Failure> {
+        if self.is_built {
+            return Ok(());
         }
         let rendered = self.request().render(scope).map_err(|error| {
             Failure::service(ErrorKind::CheckFailed, format!("not sent: {error}"))
         })?;
-        let built = into_http(rendered, &self.target)?;
-        if self.variation < Variation::Iteration {
-            self.built = Some(built.clone());
-        }
-        Ok(built)
+        self.wire.replace(rendered, &self.target)?;
+        self.is_built = self.variation < Variation::Iteration;
+        Ok(())
     }
 
     /// The functional check; on success, what later requests need from the answer.
     pub(super) fn accept(&self, answer: &Answer, scope: &mut Scope) -> Result<(), Failure> {
-        let headers = answer
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let head = &answer.head;
         let values = self
             .request()
-            .accept(answer.status, headers, &answer.body)
+            .accept(head.status(), head.fields(), &answer.body)
             .map_err(|failure| from_check(&failure))?;
         if !values.is_empty() {
             match self.place {
@@ -125,37 +119,4 @@ pub(super) fn from_check(failure: &CheckFailure) -> Failure {
         CheckKind::Decode => ErrorKind::Decode,
     };
     Failure::service(kind, failure.message.clone())
-}
-
-/// Into hyper's form, with what only the engine knows: the target.
-fn into_http(rendered: RenderedRequest, target: &Target) -> Result<Request<Full<Bytes>>, Failure> {
-    let unusable = |what: &str, error: &dyn std::fmt::Display| {
-        Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}: {error}"))
-    };
-    let path = format!("{}{}", target.base_path(), rendered.path_and_query);
-    let uri: Uri = path
-        .parse()
-        .map_err(|error| unusable("its path and query are no request target", &error))?;
-    let method = Method::from_bytes(rendered.method.as_bytes())
-        .map_err(|error| unusable("its method is none", &error))?;
-    let mut request = Request::new(Full::new(Bytes::from(rendered.body)));
-    *request.uri_mut() = uri;
-    *request.method_mut() = method;
-    let headers = request.headers_mut();
-    for (name, value) in rendered.headers {
-        let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|error| unusable("a header's name", &error))?;
-        let value =
-            HeaderValue::try_from(value).map_err(|error| unusable("a header's value", &error))?;
-        headers.append(name, value);
-    }
-    if !headers.contains_key(HOST) {
-        let host = HeaderValue::try_from(target.host_header())
-            .map_err(|error| unusable("the target's host", &error))?;
-        headers.insert(HOST, host);
-    }
-    if !headers.contains_key(USER_AGENT) {
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-    }
-    Ok(request)
 }

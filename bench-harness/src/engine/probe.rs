@@ -20,21 +20,18 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::http::header::{HOST, USER_AGENT};
-use hyper::http::{Request, Uri};
 use tokio::sync::{mpsc as queue, watch};
 use unstall_results::record::{ErrorKind, PROBE_TIMEOUT_MS, ProbeSamples};
 
-use super::connection::SocketStamps;
+use super::answer::Answer;
 use super::error::EngineError;
-use super::exchange::{Answer, Client, Reading};
+use super::exchange::{Client, Reading};
 use super::failure::{Cause, Failure};
 use super::generator;
-use super::prepared::AGENT;
+use super::stamps::SocketStamps;
 use super::stop::{Stop, Urgency};
 use super::target::Target;
+use super::wire::Wire;
 
 /// An answer that takes longer is a failure of kind `timeout`.
 const TIMEOUT: Duration = Duration::from_millis(PROBE_TIMEOUT_MS);
@@ -142,11 +139,11 @@ impl Job {
         mut self,
         first_answer: &mpsc::Sender<Result<(), String>>,
     ) -> io::Result<ProbeSamples> {
-        let request = match request(&self.target, &self.spec.path) {
+        let request = match Wire::get(&self.spec.path, &self.target) {
             Ok(request) => request,
-            Err(reason) => {
+            Err(failure) => {
                 // As below.
-                let _ = first_answer.send(Err(reason));
+                let _ = first_answer.send(Err(failure.message));
                 return Ok(ProbeSamples::default());
             }
         };
@@ -226,23 +223,10 @@ impl Clock {
     }
 }
 
-/// The probe's request, built once.
-fn request(target: &Target, path: &str) -> Result<Request<Full<Bytes>>, String> {
-    let path = format!("{}{path}", target.base_path());
-    let uri: Uri = path
-        .parse()
-        .map_err(|error| format!("it is no request target: {error}"))?;
-    Request::get(uri)
-        .header(HOST, target.host_header())
-        .header(USER_AGENT, AGENT)
-        .body(Full::default())
-        .map_err(|error| format!("it can't be asked for: {error}"))
-}
-
 /// The way to the service: connections that are free, and requests that wait for one.
 struct Lane {
     target: Arc<Target>,
-    request: Request<Full<Bytes>>,
+    request: Wire,
     state: RefCell<State>,
 }
 
@@ -258,7 +242,7 @@ struct State {
 }
 
 impl Lane {
-    fn new(target: Arc<Target>, request: Request<Full<Bytes>>) -> Self {
+    fn new(target: Arc<Target>, request: Wire) -> Self {
         Self {
             target,
             request,
@@ -270,13 +254,12 @@ impl Lane {
     async fn first_answer(&self) -> Result<(), String> {
         let mut client = self.client();
         let now = Instant::now();
-        let request = self.request.clone();
         let (_, outcome) = client
-            .exchange(request, Reading::Counted, now, FIRST_ANSWER_WITHIN)
+            .exchange(&self.request, Reading::Counted, now, FIRST_ANSWER_WITHIN)
             .await;
-        let outcome = accept(outcome).map_err(|failure| failure.message);
+        let outcome = accept(outcome, client.answer()).map_err(|failure| failure.message);
         self.state.borrow_mut().idle.push(client);
-        outcome.map(drop)
+        outcome
     }
 
     fn client(&self) -> Client {
@@ -311,12 +294,12 @@ impl Lane {
     async fn serve(self: Rc<Self>, mut client: Client, first_due: Instant) {
         let mut due = first_due;
         loop {
-            let request = self.request.clone();
             let (stamps, outcome) = client
-                .exchange(request, Reading::Counted, due, TIMEOUT)
+                .exchange(&self.request, Reading::Counted, due, TIMEOUT)
                 .await;
+            let outcome = accept(outcome, client.answer());
             let mut state = self.state.borrow_mut();
-            state.ended(due, stamps.ended, accept(outcome));
+            state.ended(due, stamps.ended, outcome);
             state.expire(stamps.ended);
             match state.held.pop_front() {
                 Some(held) => {
@@ -390,12 +373,13 @@ fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
 }
 
 /// Any answer that is no error will do: nobody looks at what it says.
-fn accept(outcome: Result<Answer, Failure>) -> Result<(), Failure> {
-    let answer = outcome?;
-    if answer.status < 400 {
+fn accept(outcome: Result<(), Failure>, answer: &Answer) -> Result<(), Failure> {
+    outcome?;
+    let status = answer.head.status();
+    if status < 400 {
         return Ok(());
     }
-    let message = format!("it answers {}", answer.status);
+    let message = format!("it answers {status}");
     Err(Failure::service(ErrorKind::Status, message))
 }
 

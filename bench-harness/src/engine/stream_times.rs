@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::EndpointSamples;
 
-use super::connection::SocketStamps;
+use super::stamps::SocketStamps;
 
 /// A gap is left out if this side may have been late, at either end of it, by more than this.
 /// Its length doesn't matter: percentiles of which only short gaps are left out are too high.

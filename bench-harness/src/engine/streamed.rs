@@ -16,19 +16,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::http::response::Parts;
 use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::check::{CheckFailure, CheckKind};
 use unstall_scenarios::plan;
 
-use super::connection::{Connection, Driving, ReadStamp};
+use super::answer::Head;
+use super::connection::Connection;
 use super::exchange::before;
 use super::failure::{Cause, Failure};
 use super::prepared::from_check;
+use super::stamps::ReadStamp;
 use super::stream_times::{ReadMark, StreamTimes};
 use crate::stream::{DecodeError, ITEM_BYTES_MAX, ItemDecoder, Rest};
 
@@ -73,13 +72,9 @@ impl StreamReader {
     /// # Errors
     /// The status is right and a header is not. With a wrong status there is no stream, and
     /// what is wrong is for the check of whole answers to say.
-    pub(super) fn expects(&self, head: &Parts) -> Result<bool, Failure> {
-        let headers = head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+    pub(super) fn expects(&self, head: &Head) -> Result<bool, Failure> {
         let expect = &self.items.request().expect;
-        match expect.check_head(head.status.as_u16(), headers, &[]) {
+        match expect.check_head(head.status(), head.fields(), &[]) {
             Ok(()) => Ok(true),
             Err(failure) if failure.kind == CheckKind::Status => Ok(false),
             Err(failure) => Err(from_check(&failure)),
@@ -92,8 +87,7 @@ impl StreamReader {
     /// What is wrong with the stream.
     pub(super) async fn read(
         &mut self,
-        driving: &mut Driving<'_>,
-        mut body: Incoming,
+        connection: &mut Connection,
         reads: &ReadStamp,
     ) -> Result<Read, Failure> {
         self.decoder.reset();
@@ -102,25 +96,18 @@ impl StreamReader {
         let mut heard = Instant::now();
         let mut body_bytes = 0;
         loop {
-            // As for a plain body: tiny frames without end must let others have their turn.
+            // As for a plain body: tiny parts without end must let others have their turn.
             coop::consume_budget().await;
-            let frame = Connection::drive(driving, body.frame());
-            let frame = before(self.idle.as_mut(), heard + silence_max, frame)
-                .await
-                .ok_or_else(|| self.silence(silence_max))?;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|error| self.broken(&error, body_bytes))?;
-            // What isn't data is a trailer, and says nothing of items.
-            let Ok(data) = frame.into_data() else {
-                continue;
+            let part = before(self.idle.as_mut(), heard + silence_max, connection.chunk());
+            let Some(part) = part.await else {
+                return Err(self.silence(silence_max));
             };
-            if data.is_empty() {
-                continue;
-            }
+            let part = part.map_err(|failure| self.broken(failure, body_bytes))?;
+            let Some(data) = part else { break };
             let read = reads.last();
             heard = read.at;
             body_bytes += data.len() as u64;
-            self.take(&data, read)?;
+            self.take(data, read)?;
             reads.keep_first_meaningful(self.items.times.first_meaningful);
             if self.items.are_enough() {
                 let is_left = true;
@@ -170,8 +157,7 @@ impl StreamReader {
     }
 
     /// The connection or the HTTP of the body broke.
-    fn broken(&self, error: &hyper::Error, body_bytes: u64) -> Failure {
-        let failure = Failure::exchanging(error);
+    fn broken(&self, failure: Failure, body_bytes: u64) -> Failure {
         if failure.cause != Cause::Service(ErrorKind::Reset) || body_bytes == 0 {
             return failure;
         }

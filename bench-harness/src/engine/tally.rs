@@ -9,11 +9,12 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
 use unstall_scenarios::plan::Plan;
 
-use super::connection::SocketStamps;
 use super::exchange::Stamps;
 use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
+use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
+use super::transport;
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
@@ -88,6 +89,7 @@ impl Tally {
         self.last_end = self.last_end.max(Some(stamps.ended));
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
+        stamps.phases.add_to(samples);
         match outcome {
             Ok(body_bytes) => {
                 samples.completed += 1;
@@ -277,6 +279,7 @@ fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.failed.merge(&theirs.failed);
     mine.in_flight.merge(&theirs.in_flight);
     stream_times::join(mine, theirs);
+    transport::join_phases(mine, theirs);
 }
 
 /// User and system time of this thread.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::http::Uri;
+use http::Uri;
 
 /// A service's base URL, resolved into what a connection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,14 +11,14 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::{Per, Plan};
 use unstall_scenarios::scope::Scope;
 
-use super::connection::SocketStamps;
 use super::dispatch::{Arrival, Lobby, Seat};
-use super::exchange::{Answer, Client, Stamps};
+use super::exchange::{Client, Stamps};
 use super::failure::{Cause, Failure};
 use super::liveness::Liveness;
 use super::prepared::{Place, Prepared};
 use super::progress::Progress;
 use super::series::SharedSeries;
+use super::stamps::SocketStamps;
 use super::tally::{Due, Tally, thread_cpu};
 use super::target::Target;
 use super::{SetupFailure, Warmup};
@@ -317,19 +317,14 @@ impl User {
         intended: Instant,
     ) -> (Stamps, Result<u64, Failure>) {
         let prepared = &mut self.requests[endpoint];
-        let performed = perform(prepared, &mut self.client, &mut self.scope, intended).await;
-        let Performed {
-            stamps,
-            answer,
-            accepted,
-        } = performed;
+        let (stamps, accepted) =
+            perform(prepared, &mut self.client, &mut self.scope, intended).await;
         if stamps.answered {
             self.shared.liveness.answered();
         } else if matches!(&accepted, Err(failure) if is_silence(failure)) {
             self.shared.liveness.unanswered(stamps.ended);
         }
-        let body_bytes = answer.map_or(0, |answer| answer.body_bytes);
-        (stamps, accepted.map(|()| body_bytes))
+        (stamps, accepted.map(|()| self.client.answer().body_bytes))
     }
 
     /// The think time, or a back-off; returns when the next request is intended.
@@ -374,45 +369,22 @@ fn is_silence(failure: &Failure) -> bool {
 /// Values that answers have brought.
 pub(super) type Values = std::collections::BTreeMap<String, serde_json::Value>;
 
-/// One request with all that came of it.
-struct Performed {
-    stamps: Stamps,
-    answer: Option<Answer>,
-    accepted: Result<(), Failure>,
-}
-
 /// Builds, sends and checks one request.
 async fn perform(
     prepared: &mut Prepared,
     client: &mut Client,
     scope: &mut Scope,
     intended: Instant,
-) -> Performed {
-    let request = match prepared.build(scope) {
-        Ok(request) => request,
-        Err(failure) => {
-            return Performed {
-                stamps: Stamps::unsent(Instant::now()),
-                answer: None,
-                accepted: Err(failure),
-            };
-        }
-    };
-    let timeout = prepared.request().timeout;
-    let reading = prepared.reading();
-    let (stamps, outcome) = client.exchange(request, reading, intended, timeout).await;
-    match outcome {
-        Ok(answer) => Performed {
-            stamps,
-            accepted: prepared.accept(&answer, scope),
-            answer: Some(answer),
-        },
-        Err(failure) => Performed {
-            stamps,
-            answer: None,
-            accepted: Err(failure),
-        },
+) -> (Stamps, Result<(), Failure>) {
+    if let Err(failure) = prepared.build(scope) {
+        client.forget_answer();
+        return (Stamps::unsent(Instant::now()), Err(failure));
     }
+    let timeout = prepared.request().timeout;
+    let (wire, reading) = prepared.parts();
+    let (stamps, outcome) = client.exchange(wire, reading, intended, timeout).await;
+    let accepted = outcome.and_then(|()| prepared.accept(client.answer(), scope));
+    (stamps, accepted)
 }
 
 /// Runs the setup requests of one kind.
@@ -428,16 +400,14 @@ pub(super) async fn run_setup(
             continue;
         }
         let mut prepared = Prepared::new(plan, Place::Setup(index), target);
-        let performed = perform(&mut prepared, client, scope, Instant::now()).await;
-        if let Err(failure) = performed.accepted {
-            let answer = performed.answer.map_or_else(String::new, |answer| {
-                // Redacted before it is cut: half a secret would slip through.
-                excerpt(&scope.redact(&String::from_utf8_lossy(&answer.body)))
-            });
+        let (_, accepted) = perform(&mut prepared, client, scope, Instant::now()).await;
+        if let Err(failure) = accepted {
+            let body = String::from_utf8_lossy(&client.answer().body);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
                 reason: scope.redact(&failure.message).into_owned(),
-                answer,
+                // Redacted before it is cut: half a secret would slip through.
+                answer: excerpt(&scope.redact(&body)),
             });
         }
     }

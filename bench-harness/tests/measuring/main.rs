@@ -1,6 +1,7 @@
 //! Measuring through the public door: the engine, services and monitors, with real servers.
 
 mod bystander;
+mod connections;
 mod endless;
 mod faults;
 mod iterations;
