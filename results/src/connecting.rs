@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::level::Level;
 use crate::histogram::LatencyHistogram;
+use crate::level::Level;
 use crate::record::{Block, EndpointSamples, RunRecord};
 use crate::stream::{Quantiles, quantiles};
 

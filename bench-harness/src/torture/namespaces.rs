@@ -14,6 +14,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
 };
 use nix::unistd::{getegid, geteuid};
+use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{ErrorKind, LocalFault};
 use unstall_testbed::{Behaviour, FaultyServer};
 
@@ -168,6 +169,8 @@ fn resolver() -> Tried {
         .filter(|(us, _)| u128::from(*us) >= slow_from_us)
         .map(|(_, count)| count)
         .sum();
+    let dns = block.endpoints[ENDPOINT].dns.as_ref();
+    let fastest_us = dns.and_then(|dns| dns.quantile_us(0.0)).unwrap_or(0);
     let users = u64::from(USERS);
     let mut checks = vec![
         Check::same("completed", REQUESTS, block.completed),
@@ -175,6 +178,12 @@ fn resolver() -> Tried {
         Check::same("names looked up", users, resolver.lookups()),
         Check::at_least("requests that waited for a name", users, slow),
         Check::unless_busy("requests that waited for a name", users, slow),
+        Check::same(
+            "times of looking up",
+            users,
+            dns.map_or(0, LatencyHistogram::count),
+        ),
+        Check::at_least("fastest of them, µs", slow_from_us, fastest_us.into()),
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)
