@@ -38,8 +38,8 @@ fn every_case_is_as_it_has_to_be() {
         assert_eq!(case["state"] != "met", has_reason, "{name}: {case}");
         match case["state"].as_str() {
             Some("met") => {}
-            Some("late") => println!("{name}: {}", case["reasons"]),
-            Some("not_run") => println!("skipped: {name}: {}", case["reasons"]),
+            Some("late") => eprintln!("{name}: {}", case["reasons"]),
+            Some("not_run") => eprintln!("skipped: {name}: {}", case["reasons"]),
             _ => panic!("{name}: {case}\n{said}"),
         }
     }

@@ -81,6 +81,11 @@ pub(crate) fn script(name: &str) -> Script {
 }
 
 fn right(name: &str) -> Option<Script> {
+    kept(name).or_else(|| ended(name))
+}
+
+/// Right answers, after which the connection stays.
+fn kept(name: &str) -> Option<Script> {
     let script = match name {
         "interims" => interims(),
         "bytes" => in_bytes(&right_answer()),
@@ -122,6 +127,14 @@ fn right(name: &str) -> Option<Script> {
         "empty-chunked" => whole(&chunked("", "", "")),
         "empty" => whole("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         "nul-in-body" => whole(&right_answer().replace(BODY, "a\0b\0c\0d\0e\0f\0g\0h")),
+        _ => return None,
+    };
+    Some(script)
+}
+
+/// Right answers, after which it may not be used again, or only by those who know it.
+fn ended(name: &str) -> Option<Script> {
+    let script = match name {
         "close-said" => Script {
             ending: Ending::Close,
             ..with_header("Connection: close")

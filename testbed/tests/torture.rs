@@ -238,7 +238,7 @@ fn a_coded_body_says_how() -> Outcome {
 fn it_listens_where_it_is_told_to() -> Outcome {
     match FaultyServer::start_at(Ipv6Addr::LOCALHOST.into()) {
         Ok(server) => assert_eq!(exchange(&server, "/ok")?, right_answer().as_bytes()),
-        Err(error) => println!("skipped: there is no [::1] here: {error}"),
+        Err(error) => eprintln!("skipped: there is no [::1] here: {error}"),
     }
     Ok(())
 }
