@@ -27,7 +27,7 @@ pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
 
 mod selftest;
 
-pub(crate) use selftest::{SelftestArguments, SelftestSubject};
+pub(crate) use selftest::{HttpArguments, MonitorArguments, SelftestCommand};
 
 mod target;
 
@@ -66,8 +66,9 @@ pub(crate) enum Command {
     Gate(GateArguments),
     /// Write the HTML report of records
     Report(ReportArguments),
-    /// Plant what blocks and what doesn't, and check that the loop monitor tells them apart here
-    Selftest(SelftestArguments),
+    /// Check on this machine that the loop monitor and the load engine tell the truth
+    #[command(subcommand)]
+    Selftest(SelftestCommand),
     /// Name the calls that hold another process's event loop, with no change to it
     Watch(WatchArguments),
     /// List, show and check scenarios
@@ -86,7 +87,7 @@ impl Command {
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
             Self::Report(_) => "report",
-            Self::Selftest(_) => "selftest monitor",
+            Self::Selftest(command) => command.name(),
             Self::Watch(_) => "watch",
             Self::Scenarios(ScenariosCommand::List) => "scenarios list",
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",

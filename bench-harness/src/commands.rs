@@ -25,7 +25,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),
         Command::Report(arguments) => report::execute(&arguments, console),
-        Command::Selftest(arguments) => selftest::execute(&arguments, console),
+        Command::Selftest(command) => selftest::execute(&command, console),
         Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
     }

@@ -32,7 +32,8 @@ impl Outcome {
     fn verdict(&self) -> Option<VerdictName> {
         let of_proof = self.content.proof.as_ref().map(|proof| proof.verdict());
         let of_selftest = self.content.selftest.as_ref().map(|found| found.verdict());
-        let of_content = of_proof.or(of_selftest);
+        let of_torture = self.content.torture.as_ref().map(|found| found.verdict());
+        let of_content = of_proof.or(of_selftest).or(of_torture);
         of_content.or_else(|| self.verdict.map(VerdictName::from))
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod comparison;
 pub(crate) mod measurement;
 pub(crate) mod proof;
 pub(crate) mod selftest;
+pub(crate) mod torture;
 
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
@@ -81,6 +82,8 @@ pub(crate) struct Content {
     pub(crate) scenarios: Vec<ScenarioDocument>,
     /// What `selftest monitor` found; else `null`.
     pub(crate) selftest: Option<selftest::SelftestDocument>,
+    /// What `selftest http` found; else `null`. Since 1.3.
+    pub(crate) torture: Option<torture::TortureDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Files written.

@@ -22,6 +22,7 @@ mod record_file;
 mod selftest;
 mod served;
 mod session;
+mod torture;
 mod version;
 mod watch_view;
 

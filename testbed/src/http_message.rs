@@ -19,6 +19,10 @@ pub(crate) struct Request {
     pub(crate) query: String,
     /// That header's value.
     pub(crate) authorization: Option<String>,
+    /// That header's value.
+    pub(crate) cookie: Option<String>,
+    /// That header's value.
+    pub(crate) accept_encoding: Option<String>,
     /// The body's beginning.
     pub(crate) body: Vec<u8>,
     pub(crate) keep_alive: bool,
@@ -48,6 +52,19 @@ impl<R: Read> Requests<R> {
     /// # Errors
     /// When the connection breaks or what comes isn't HTTP/1.
     pub(crate) fn next(&mut self) -> io::Result<Option<Request>> {
+        let Some((mut request, length)) = self.head()? else {
+            return Ok(None);
+        };
+        request.body = self.body(length)?;
+        Ok(Some(request))
+    }
+
+    /// The next request without its body, whose length is given, or `None` when the client has
+    /// closed.
+    ///
+    /// # Errors
+    /// As [`Requests::next`].
+    pub(crate) fn head(&mut self) -> io::Result<Option<(Request, u64)>> {
         let first = self.line()?;
         if first.is_empty() {
             return Ok(None);
@@ -70,12 +87,14 @@ impl<R: Read> Requests<R> {
             ..Request::default()
         };
         let length = self.headers(&mut request)?;
-        request.body = self.body(length)?;
-        Ok(Some(request))
+        Ok(Some((request, length)))
     }
 
     /// Reads a body to its end and keeps its beginning.
-    fn body(&mut self, length: u64) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// When the connection breaks before that end.
+    pub(crate) fn body(&mut self, length: u64) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         let mut rest = self.reader.by_ref().take(length);
         let kept = rest.by_ref().take(BODY_BYTES_MAX).read_to_end(&mut body)?;
@@ -100,6 +119,8 @@ impl<R: Read> Requests<R> {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().map_err(|_| invalid(line))?,
                 "authorization" => request.authorization = Some(value.to_owned()),
+                "cookie" => request.cookie = Some(value.to_owned()),
+                "accept-encoding" => request.accept_encoding = Some(value.to_owned()),
                 "connection" => request.keep_alive = !value.eq_ignore_ascii_case("close"),
                 "transfer-encoding" => return Err(invalid(line)),
                 _ => {}

@@ -7,11 +7,13 @@
 //! beforehand; [`IdentityStub`] and [`HubStub`] stand in for services that a service calls, with a
 //! latency as stated.
 
+mod coded_body;
 mod delay_proxy;
 mod exact_delay;
 mod exact_stream;
 mod fault;
 mod faulty;
+mod framing_fault;
 mod guard;
 mod http_message;
 mod hub_stub;
@@ -32,7 +34,9 @@ mod testbed;
 pub use delay_proxy::{DEFAULT_ROUND_TRIP, DelayProxy, RoundTrip};
 pub use exact_delay::{ExactDelay, RouteTruth};
 pub use exact_stream::{ExactStream, StreamClock, StreamTruth};
-pub use faulty::{Behaviour, FaultyCounts, FaultyServer};
+pub use faulty::{
+    Behaviour, FaultyCounts, FaultyServer, RIGHT_FRAMES, Received, WRONG_FRAMES, right_answer,
+};
 pub use guard::{Guard, GuardedCommand, StopSignal};
 pub use hub_stub::{Hub, HubStub};
 pub use identity_stub::IdentityStub;

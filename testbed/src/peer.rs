@@ -2,12 +2,14 @@
 //! timers and buffers would stand between the peer and the socket.
 
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -25,6 +27,8 @@ pub(crate) struct Door {
     closed: AtomicBool,
     port_closed: OnceLock<()>,
     accepted: AtomicU64,
+    open: AtomicU64,
+    open_max: AtomicU64,
     /// Weak, so that a connection closes when its handler is done with it.
     connections: Mutex<Vec<Weak<TcpStream>>>,
 }
@@ -38,12 +42,25 @@ impl Peer {
     where
         H: Fn(&Door, &TcpStream) -> io::Result<()> + Send + Sync + 'static,
     {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), name, handler)
+    }
+
+    /// The same on another address of this machine.
+    ///
+    /// # Errors
+    /// When there is no such address, or the system refuses the socket or the thread.
+    pub(crate) fn start_at<H>(ip: IpAddr, name: &'static str, handler: H) -> io::Result<Self>
+    where
+        H: Fn(&Door, &TcpStream) -> io::Result<()> + Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind((ip, 0))?;
         let door = Arc::new(Door {
             address: listener.local_addr()?,
             closed: AtomicBool::new(false),
             port_closed: OnceLock::new(),
             accepted: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            open_max: AtomicU64::new(0),
             connections: Mutex::default(),
         });
         let (for_thread, handler) = (Arc::clone(&door), Arc::new(handler));
@@ -69,6 +86,12 @@ impl Peer {
         self.door.accepted.load(Ordering::SeqCst)
     }
 
+    /// Connections that stand now, and the most that stood at the same time.
+    pub(crate) fn open(&self) -> (u64, u64) {
+        let open_max = self.door.open_max.load(Ordering::SeqCst);
+        (self.door.open.load(Ordering::SeqCst), open_max)
+    }
+
     pub(crate) fn door(&self) -> &Door {
         &self.door
     }
@@ -81,6 +104,24 @@ impl Drop for Peer {
             // A panic of the accepting thread has been printed; the port is closed all the same.
             let _ = thread.join();
         }
+    }
+}
+
+/// One connection, from its acceptance to its end.
+struct Counted(Arc<Door>);
+
+impl Counted {
+    fn accepted(door: &Arc<Door>) -> Self {
+        door.accepted.fetch_add(1, Ordering::SeqCst);
+        let open = door.open.fetch_add(1, Ordering::SeqCst) + 1;
+        door.open_max.fetch_max(open, Ordering::SeqCst);
+        Self(Arc::clone(door))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -114,17 +155,19 @@ where
         let Ok(stream) = stream.map(Arc::new) else {
             continue;
         };
-        door.accepted.fetch_add(1, Ordering::SeqCst);
+        let counted = Counted::accepted(door);
         let mut connections = lock(&door.connections);
         connections.retain(|weak| weak.strong_count() > 0);
         connections.push(Arc::downgrade(&stream));
         drop(connections);
-        let (door, handler) = (Arc::clone(door), Arc::clone(handler));
+        let handler = Arc::clone(handler);
         let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Ends after the stream, which is the later of the two.
+            let (counted, stream) = (counted, stream);
             // Clients that leave are the daily business of these peers.
             let _ = stream
                 .set_nodelay(true)
-                .and_then(|()| handler(&door, &stream));
+                .and_then(|()| handler(&counted.0, &stream));
         });
         // Without a thread the connection is closed, and its client will say so.
         drop(spawned);
@@ -144,6 +187,19 @@ pub(crate) fn sleep_until(due: Instant) {
         .filter(|left| !left.is_zero())
     {
         thread::sleep(left);
+    }
+}
+
+/// Waits until the client closes its direction or the connection is gone, without reading a byte.
+pub(crate) fn wait_for_the_clients_end_deaf(stream: &TcpStream) -> io::Result<()> {
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    // EPOLLHUP and EPOLLERR are always told.
+    epoll.add(stream, EpollEvent::new(EpollFlags::EPOLLRDHUP, 0))?;
+    loop {
+        match epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            waited => return Ok(waited.map(drop)?),
+        }
     }
 }
 

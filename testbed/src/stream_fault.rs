@@ -36,8 +36,7 @@ pub(crate) const NAMES: [&str; 18] = [
 
 /// The script of a name from [`NAMES`].
 pub(crate) fn script(name: &str, format: StreamFormat) -> Script {
-    let message = |text: &str| format!(r#"{{"message":"{text}"}}"#);
-    let five: Vec<String> = (1..=5).map(|n| message(&format!("word {n} "))).collect();
+    let five: Vec<String> = five();
     let stream = Stream::of(format);
     match name {
         "bytes" => {
@@ -85,6 +84,36 @@ pub(crate) fn script(name: &str, format: StreamFormat) -> Script {
         }
         // "complete"; a test walks all names.
         _ => stream.items(&five).marker().end(),
+    }
+}
+
+fn message(text: &str) -> String {
+    format!(r#"{{"message":"{text}"}}"#)
+}
+
+fn five() -> Vec<String> {
+    (1..=5).map(|n| message(&format!("word {n} "))).collect()
+}
+
+/// The body of a complete stream: five items and what ends them.
+pub(crate) fn body(format: StreamFormat) -> String {
+    let items: String = five().iter().map(|item| format.framed(item)).collect();
+    items + &Stream::of(format).end_marker()
+}
+
+/// That body up to a byte, with nothing that would tell its end from a broken connection.
+pub(crate) fn cut(at: usize, format: StreamFormat) -> Script {
+    let content_type = format.content_type();
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
+    let body = body(format);
+    Script {
+        pieces: vec![
+            piece(head.into_bytes()),
+            piece(body.as_bytes()[..at.min(body.len())].to_vec()),
+        ],
+        ending: Ending::Close,
+        is_http: true,
     }
 }
 
@@ -189,6 +218,7 @@ fn piece(bytes: Vec<u8>) -> Piece {
     Piece {
         after: Duration::ZERO,
         bytes,
+        times: 1,
         is_interim: false,
     }
 }

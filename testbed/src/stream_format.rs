@@ -1,5 +1,7 @@
 //! The forms in which the peers stream items: what one item looks like on the wire.
 
+use crate::stream_fault;
+
 /// How items follow each other in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamFormat {
@@ -27,6 +29,12 @@ impl StreamFormat {
             Self::JsonObjects => "json-objects",
             Self::Chunks => "chunks",
         }
+    }
+
+    /// What the torture server's `/stream/complete` and `/stream-cut` carry in this form.
+    #[must_use]
+    pub fn complete_body(self) -> String {
+        stream_fault::body(self)
     }
 
     pub(crate) fn parse(name: &str) -> Option<Self> {

@@ -1,20 +1,55 @@
-//! The command line of the self-test.
+//! The command line of the self-tests.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::selftest::canary::Canary;
 use crate::selftest::host::HostMonitor;
+use crate::torture;
 
-/// `unstall selftest`
+/// `unstall selftest …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SelftestCommand {
+    /// Plant what blocks and what doesn't, and check that the loop monitor tells them apart here
+    Monitor(MonitorArguments),
+    /// Hold the load engine against services that do everything wrong, with the exact counts that
+    /// have to come of it
+    Http(HttpArguments),
+    /// The role of the program with the canaries, which takes its orders on stdin
+    #[command(
+        hide = true,
+        after_help = "Example: unstall selftest monitor starts it"
+    )]
+    Canaries {
+        /// How it is monitored
+        #[arg(long, value_enum, default_value_t = HostMonitor::Counters)]
+        host: HostMonitor,
+    },
+    /// The role of a case that needs a process of its own
+    #[command(name = torture::ROLE, hide = true)]
+    #[command(after_help = "Example: unstall selftest http starts it")]
+    HttpAlone {
+        /// The case
+        name: String,
+    },
+}
+
+impl SelftestCommand {
+    /// The name that the JSON document carries.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Monitor(_) | Self::Canaries { .. } => "selftest monitor",
+            Self::Http(_) | Self::HttpAlone { .. } => "selftest http",
+        }
+    }
+}
+
+/// `unstall selftest monitor`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  unstall selftest monitor\n  \
                         unstall selftest monitor --only sleep --only dns --tiers 1,3\n\n\
                         Exit codes: 0 all bars are met, 1 one isn't, 2 nothing could be tested. \
                         What isn't available on this machine is listed with the reason.")]
-pub(crate) struct SelftestArguments {
-    /// What to test: `monitor`
-    #[arg(value_name = "SUBJECT", value_parser = selftest_subject)]
-    pub(crate) subject: SelftestSubject,
+pub(crate) struct MonitorArguments {
     /// One canary only; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<Canary>,
@@ -34,28 +69,17 @@ pub(crate) struct SelftestArguments {
     /// The interpreter for the canaries in Python; it must have the package `unstall`
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: String,
-    /// How the program with the canaries is monitored; for `canaries` only
-    #[arg(long, hide = true, value_enum, default_value_t = HostMonitor::Counters)]
-    pub(crate) host: HostMonitor,
 }
 
-/// What `selftest` tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SelftestSubject {
-    /// The loop monitor.
-    Monitor,
-    /// Nothing: the role of the program with the canaries, which takes its orders on stdin.
-    Canaries,
-}
-
-fn selftest_subject(text: &str) -> Result<SelftestSubject, String> {
-    match text {
-        "monitor" => Ok(SelftestSubject::Monitor),
-        "canaries" => Ok(SelftestSubject::Canaries),
-        "http" | "gate" => Err(format!(
-            "there is no self-test of `{text}` yet; there is one of the loop monitor: \
-             unstall selftest monitor"
-        )),
-        _ => Err("what can be tested is `monitor`".to_owned()),
-    }
+/// `unstall selftest http`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  unstall selftest http\n  \
+                        unstall selftest http --only obs-fold --only descriptors\n\n\
+                        Exit codes: 0 all cases are as they have to be, 1 one isn't, 2 nothing \
+                        could be tested, 4 one took longer than it should, as on a busy machine. \
+                        What can't be tried on this machine is listed with the reason.")]
+pub(crate) struct HttpArguments {
+    /// One case only, by its name in the table; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = torture::check_name)]
+    pub(crate) only: Vec<String>,
 }

@@ -1,24 +1,50 @@
-//! `unstall selftest`: does the monitor see what blocks, and only that, on this machine?
+//! `unstall selftest`: does the monitor see what blocks, and only that, on this machine? Does the
+//! load engine count rightly whatever a service does?
 
 use anyhow::Context;
 
-use crate::arguments::{SelftestArguments, SelftestSubject};
+use crate::arguments::{HttpArguments, MonitorArguments, SelftestCommand};
 use crate::console::{Console, Outcome};
 use crate::document::Content;
 use crate::document::selftest::SelftestDocument;
+use crate::document::torture::TortureDocument;
 use crate::selftest::{self, Settings, canary, host, table};
+use crate::torture;
 
-pub(crate) fn execute(arguments: &SelftestArguments, console: &Console) -> anyhow::Result<Outcome> {
-    match arguments.subject {
-        SelftestSubject::Canaries => {
-            host::serve(arguments.host).context("the canaries could not be served")?;
+pub(crate) fn execute(command: &SelftestCommand, console: &Console) -> anyhow::Result<Outcome> {
+    match command {
+        SelftestCommand::Canaries { host } => {
+            host::serve(*host).context("the canaries could not be served")?;
             Ok(Outcome::default())
         }
-        SelftestSubject::Monitor => monitor(arguments, console),
+        SelftestCommand::HttpAlone { name } => {
+            torture::execute_alone(name).context("the case could not tell what came of it")?;
+            Ok(Outcome::default())
+        }
+        SelftestCommand::Monitor(arguments) => monitor(arguments, console),
+        SelftestCommand::Http(arguments) => http(arguments, console),
     }
 }
 
-fn monitor(arguments: &SelftestArguments, console: &Console) -> anyhow::Result<Outcome> {
+fn http(arguments: &HttpArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let findings = torture::run(&arguments.only, &|line| console.note(line));
+    let text = torture::table::render(&findings);
+    anyhow::ensure!(
+        !findings.is_empty(),
+        "nothing could be tested here:\n{text}"
+    );
+    let content = Content {
+        torture: Some(TortureDocument::new(&findings)),
+        ..Content::default()
+    };
+    Ok(Outcome {
+        text,
+        content,
+        ..Outcome::default()
+    })
+}
+
+fn monitor(arguments: &MonitorArguments, console: &Console) -> anyhow::Result<Outcome> {
     let canaries = match arguments.only.as_slice() {
         [] => canary::ALL.to_vec(),
         some => some.to_vec(),

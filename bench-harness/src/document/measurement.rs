@@ -140,7 +140,8 @@ pub(super) fn counts_by_name(errors: &BTreeMap<ErrorKind, u64>) -> BTreeMap<Stri
         .collect()
 }
 
-fn error_name(kind: ErrorKind) -> &'static str {
+/// The name that a record uses.
+pub(crate) fn error_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Status => "status",
         ErrorKind::Connect => "connect",

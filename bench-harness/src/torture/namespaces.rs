@@ -1,0 +1,203 @@
+//! Cases in namespaces of their own (namespaces(7)): a network that is only this process', with as
+//! few ports as we like and a name server of ours. No privilege is needed where the system lets
+//! users have namespaces; elsewhere these cases are not run.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
+};
+use nix::unistd::{getegid, geteuid};
+use unstall_results::histogram::LatencyHistogram;
+use unstall_results::record::{ErrorKind, LocalFault};
+use unstall_testbed::{Behaviour, FaultyServer};
+
+use super::case::{Check, Tried, Trouble};
+use super::exchange::counted_once;
+use super::load::{ENDPOINT, cold, kinds, measure, scenario};
+use super::resolver::SlowResolver;
+
+pub(super) const PORTS: &str = "no-ports";
+pub(super) const RESOLVER: &str = "slow-resolver";
+
+/// Ephemeral ports that the case's network has.
+const PORT_RANGE: (u16, u16) = (40_000, 40_009);
+const LOOKUP: Duration = Duration::from_millis(400);
+const NAME: &str = "torture.test";
+
+/// Tries one of the cases in this process, which is of no use for anything else afterwards.
+pub(super) fn try_here(name: &str) -> Tried {
+    enter().map_err(|why| {
+        Trouble::NotRun(format!(
+            "this system lets nobody have a network of his own: {why}"
+        ))
+    })?;
+    match name {
+        PORTS => ports(),
+        RESOLVER => resolver(),
+        _ => Err(Trouble::Broken(format!("there is no case `{name}` here"))),
+    }
+}
+
+/// A user, a network and a view of the file system that are this process' own.
+fn enter() -> Result<(), String> {
+    let (user, group) = (geteuid(), getegid());
+    let own = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
+    unshare(own).map_err(|error| error.to_string())?;
+    let write = |path: &str, text: String| {
+        fs::write(path, text).map_err(|error| format!("{path} can't be written: {error}"))
+    };
+    // Only then may a user map the own group (user_namespaces(7)).
+    write("/proc/self/setgroups", "deny".to_owned())?;
+    write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .map_err(|error| format!("its file system can't be made its own: {error}"))?;
+    raise_loopback().map_err(|error| format!("its loopback can't be raised: {error}"))
+}
+
+/// Sets the loopback interface up: one message of rtnetlink(7).
+fn raise_loopback() -> nix::Result<()> {
+    const RTM_NEWLINK: u16 = 16;
+    const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
+    const LOOPBACK_INDEX: i32 = 1;
+    const INTERFACE_UP: u32 = 1;
+    let netlink = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkRoute,
+    )?;
+    let mut message = Vec::with_capacity(32);
+    message.extend(32_u32.to_ne_bytes()); // length
+    message.extend(RTM_NEWLINK.to_ne_bytes());
+    message.extend(REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
+    message.extend(1_u32.to_ne_bytes()); // sequence number
+    message.extend(0_u32.to_ne_bytes()); // from
+    message.extend([0; 4]); // any family and type
+    message.extend(LOOPBACK_INDEX.to_ne_bytes());
+    message.extend(INTERFACE_UP.to_ne_bytes()); // flags
+    message.extend(INTERFACE_UP.to_ne_bytes()); // which of them
+    let kernel = NetlinkAddr::new(0, 0);
+    sendto(netlink.as_raw_fd(), &message, &kernel, MsgFlags::empty())?;
+    let mut answer = [0; 512];
+    let length = recv(netlink.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    // NLMSG_ERROR: the head of 16 bytes, then 0 or an error, negative.
+    let code = answer[..length]
+        .get(16..20)
+        .and_then(|code| code.try_into().ok());
+    match code.map_or(0, i32::from_ne_bytes) {
+        0 => Ok(()),
+        error => Err(nix::errno::Errno::from_raw(-error)),
+    }
+}
+
+/// More users than ports, all of which hold theirs: as many as there are ports time out, and the
+/// others are our own fault.
+fn ports() -> Tried {
+    const USERS: u32 = 25;
+    let server = FaultyServer::start(Behaviour::Paths)
+        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+    let (first, last) = PORT_RANGE;
+    let file = "/proc/sys/net/ipv4/ip_local_port_range";
+    let set = |first: u16, last: u16| {
+        fs::write(file, format!("{first} {last}"))
+            .map_err(|error| Trouble::NotRun(format!("{file} can't be written: {error}")))
+    };
+    set(first, last)?;
+    let ports = u64::from(last - first) + 1;
+    let spec = cold(USERS, u64::from(USERS));
+    let block = measure(
+        &scenario("GET", "/hang", "timeout = \"2s\""),
+        &server.url(),
+        &spec,
+    )?;
+    // The server ends by a connection to itself.
+    set(first, u16::MAX)?;
+    let local = block.local_faults.get(&LocalFault::NoPorts).copied();
+    let mut checks = vec![
+        Check::same(
+            "for want of a port",
+            u64::from(USERS) - ports,
+            local.unwrap_or(0),
+        ),
+        Check::same(
+            "errors",
+            kinds([(&ErrorKind::Timeout, &ports)]),
+            kinds(&block.errors),
+        ),
+        Check::same("sent", ports, block.sent),
+        Check::same("connections", ports, server.connections()),
+    ];
+    checks.extend(counted_once(&block, &spec));
+    Ok(checks)
+}
+
+/// A name server that takes its time: it is asked once for each connection, and who opened the
+/// connection has waited for it.
+fn resolver() -> Tried {
+    const USERS: u32 = 3;
+    const REQUESTS: u64 = 30;
+    // What is there is covered by a file of ours; what isn't there is as it has to be.
+    let folder = tempfile::tempdir()
+        .map_err(|error| Trouble::NotRun(format!("no folder could be made: {error}")))?;
+    let address = Ipv4Addr::LOCALHOST;
+    cover(
+        folder.path(),
+        "/etc/resolv.conf",
+        &format!("nameserver {address}\n"),
+    )?;
+    cover(folder.path(), "/etc/nsswitch.conf", "hosts: files dns\n")?;
+    let resolver = SlowResolver::start(address, LOOKUP)
+        .map_err(|error| Trouble::NotRun(format!("no name server could be started: {error}")))?;
+    let server = FaultyServer::start(Behaviour::Paths)
+        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+    let target = format!("http://{NAME}:{}", server.addr().port());
+    let spec = cold(USERS, REQUESTS);
+    let block = measure(&scenario("GET", "/ok", ""), &target, &spec)?;
+    let response = &block.endpoints[ENDPOINT].response;
+    let slow_from_us = LOOKUP.as_micros();
+    let slow: u64 = response
+        .iter()
+        .filter(|(us, _)| u128::from(*us) >= slow_from_us)
+        .map(|(_, count)| count)
+        .sum();
+    let dns = block.endpoints[ENDPOINT].dns.as_ref();
+    let fastest_us = dns.and_then(|dns| dns.quantile_us(0.0)).unwrap_or(0);
+    let users = u64::from(USERS);
+    let mut checks = vec![
+        Check::same("completed", REQUESTS, block.completed),
+        Check::same("connections", users, server.connections()),
+        Check::same("names looked up", users, resolver.lookups()),
+        Check::at_least("requests that waited for a name", users, slow),
+        Check::unless_busy("requests that waited for a name", users, slow),
+        Check::same(
+            "times of looking up",
+            users,
+            dns.map_or(0, LatencyHistogram::count),
+        ),
+        Check::at_least("fastest of them, µs", slow_from_us, fastest_us.into()),
+    ];
+    checks.extend(counted_once(&block, &spec));
+    Ok(checks)
+}
+
+/// Puts a text in a file's place, for this process only.
+fn cover(folder: &Path, path: &str, text: &str) -> Result<(), Trouble> {
+    let own = folder.join(path.trim_start_matches('/').replace('/', "-"));
+    if !Path::new(path).exists() {
+        return Ok(());
+    }
+    let not_run = |why: String| Trouble::NotRun(format!("{path} can't be replaced: {why}"));
+    fs::write(&own, text).map_err(|error| not_run(error.to_string()))?;
+    let none = None::<&str>;
+    mount(Some(own.as_path()), path, none, MsFlags::MS_BIND, none)
+        .map_err(|error| not_run(error.to_string()))
+}
