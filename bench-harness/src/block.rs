@@ -10,7 +10,7 @@ use unstall_scenarios::plan::Plan;
 
 use crate::block_watch::BlockWatch;
 use crate::engine::{
-    BlockMeasurement, BlockSpec, Ended, EngineError, ErrorExample, Progress, Stop, Target,
+    BlockMeasurement, BlockSpec, EndpointSecond, Ended, EngineError, ErrorExample, Progress, Stop, Target,
     WarmBlock,
 };
 use crate::machine::CpuTimes;
@@ -57,6 +57,8 @@ pub struct MeasuredBlock {
     pub ended: Ended,
     /// What errors looked like.
     pub examples: Vec<ErrorExample>,
+    /// Each second of each endpoint, if that was asked for.
+    pub endpoint_seconds: Vec<EndpointSecond>,
     /// What a person should know, with what to do about it.
     pub warnings: Vec<String>,
     /// Why the probe's route is none that can be probed, if it gave no good answer before
@@ -224,6 +226,7 @@ fn assemble(
         block,
         ended: measurement.ended,
         examples: measurement.examples,
+        endpoint_seconds: measurement.endpoint_seconds,
         warnings,
         probe_refusal,
         watch_refusal,

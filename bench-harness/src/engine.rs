@@ -40,7 +40,8 @@ use unstall_scenarios::scope::Scope;
 pub use error::{EngineError, SetupFailure};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
-pub use progress::{Phase, Progress, ProgressLook};
+pub use progress::{Phase, Progress, ProgressLook, Recent};
+pub use series::EndpointSecond;
 pub use spec::{Amount, BlockSpec, Warmup};
 pub use stop::Stop;
 pub(crate) use stop::Urgency;
@@ -108,7 +109,7 @@ impl WarmBlock {
             stop: stop.clone(),
             cancel: Stop::new(),
             progress: Arc::clone(progress),
-            series: Arc::new(SharedSeries::new(Arc::clone(progress))),
+            series: Arc::new(SharedSeries::new(Arc::clone(progress), spec.by_endpoint)),
             liveness: Arc::new(Liveness::new(spec.level, spec.patience)),
             go: watch::Sender::new(None),
             threads: Vec::new(),

@@ -7,6 +7,7 @@
 
 pub mod bystander;
 mod candidate;
+pub mod capacity;
 pub mod compare;
 pub mod comparison;
 mod criteria;
@@ -25,6 +26,7 @@ mod pairing;
 pub mod policy;
 pub mod record;
 mod signflip;
+pub mod slo;
 pub mod store;
 pub mod stream;
 pub mod summary;

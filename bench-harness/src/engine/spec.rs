@@ -26,6 +26,8 @@ pub struct BlockSpec {
     pub probe: Option<ProbeSpec>,
     /// Whether the service's event loops are watched from outside meanwhile.
     pub watch: bool,
+    /// Whether each second is kept for each endpoint by itself, too; a few kilobytes for each.
+    pub by_endpoint: bool,
 }
 
 impl Default for BlockSpec {
@@ -41,6 +43,7 @@ impl Default for BlockSpec {
             patience: Duration::from_secs(3),
             probe: None,
             watch: false,
+            by_endpoint: false,
         }
     }
 }

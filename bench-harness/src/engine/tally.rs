@@ -75,10 +75,10 @@ impl Tally {
                 if let Some(stream) = stream {
                     stream.add_to(samples, intended, written);
                 }
-                self.series.at(stamps.ended).completed += 1;
-                self.series.completed(stamps.ended, response, shared);
+                self.series
+                    .completed(endpoint, stamps.ended, response, shared);
             }
-            Err(failure) => self.failed(endpoint, stamps.ended, response, failure),
+            Err(failure) => self.failed(endpoint, stamps.ended, response, failure, shared),
         }
     }
 
@@ -121,21 +121,29 @@ impl Tally {
     fn offered(&mut self, intended: Instant, released: Instant, written: Option<Instant>) {
         self.offered += 1;
         self.series.at(intended).offered += 1;
-        self.generator_lag
-            .record(released.saturating_duration_since(intended));
+        let lag = released.saturating_duration_since(intended);
+        self.generator_lag.record(lag);
+        self.series.late(lag);
         if let Some(written) = written {
             self.sent += 1;
             self.series.at(written).sent += 1;
         }
     }
 
-    fn failed(&mut self, endpoint: usize, ended: Instant, after: Duration, failure: &Failure) {
+    fn failed(
+        &mut self,
+        endpoint: usize,
+        ended: Instant,
+        after: Duration,
+        failure: &Failure,
+        shared: &SharedSeries,
+    ) {
         match failure.cause {
             Cause::Service(kind) => {
                 let samples = &mut self.endpoints[endpoint];
                 *samples.errors.entry(kind).or_default() += 1;
                 samples.failed.record(after);
-                self.series.at(ended).errors += 1;
+                self.series.failed(endpoint, ended, shared);
                 self.examples
                     .entry((endpoint, kind))
                     .or_insert_with(|| failure.message.clone());

@@ -218,6 +218,7 @@ impl User {
                 self.watch
                     .in_flight
                     .set(Some(InFlight { endpoint, intended }));
+                self.shared.progress.begun();
                 let (stamps, outcome) = self.request(endpoint, intended).await;
                 self.watch.in_flight.set(None);
                 let stream = self.requests[endpoint].stream_times();

@@ -1,0 +1,251 @@
+//! `unstall capacity`: the highest rate at which an objective holds, of one version or of two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use unstall_bench_harness::block::{self, BlockPlace, Service};
+use unstall_bench_harness::engine::{Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
+use unstall_results::level::OPEN;
+use unstall_results::record::{self, CapacityLoad, EndpointIdentity, Load};
+use unstall_results::slo::Slo;
+use unstall_scenarios::plan::{Arrivals, Plan};
+
+use crate::arguments::CapacityArguments;
+use crate::before_block::BeforeBlock;
+use crate::console::{Console, Outcome};
+use crate::exports::Exports;
+use crate::judgement::{AFTER, BEFORE, Judgement, ONLY};
+use crate::opening::{self, Opening};
+use crate::rate_search::{BlockShape, RateSearch};
+use crate::record_file::Placement;
+use crate::session::{Prepared, Session, Stage, Turn};
+use crate::version::{Version, Versions};
+use crate::{identity, inputs, interrupt};
+
+/// The lowest rate that is tried, as a part of the first one.
+const LOWEST_OF_FROM: f64 = 1.0 / 16.0;
+/// How long a service that runs already may take to work off what an earlier block left behind.
+const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The versions, each of which is let settle after a block that was too much for it.
+struct Settling<'a> {
+    versions: Versions<'a>,
+    plan: Arc<Plan>,
+    slo: Slo,
+    endpoints: Vec<EndpointIdentity>,
+    stop: Stop,
+    /// No block was measured yet.
+    is_fresh: bool,
+}
+
+impl Stage for Settling<'_> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
+        let prepared = self.versions.prepare(turn)?;
+        if let Prepared::Running(target) = &prepared
+            && !self.is_fresh
+        {
+            self.settle(target);
+        }
+        self.is_fresh = false;
+        Ok(prepared)
+    }
+}
+
+impl Settling<'_> {
+    /// Sends the scenario once and again until it holds the objective with nobody beside it. A
+    /// service that never does is measured as it is.
+    fn settle(&self, target: &Target) {
+        const PAUSE: Duration = Duration::from_millis(200);
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        let spec = BlockSpec {
+            warmup: Warmup {
+                rounds_per_user: 0,
+                lasting_at_least: Duration::ZERO,
+            },
+            threads: Some(1),
+            ..BlockSpec::closed(1, Amount::PerEndpoint(1))
+        };
+        let place = BlockPlace {
+            arm: ONLY.to_owned(),
+            pair: 0,
+            position: 0,
+        };
+        while Instant::now() < deadline && !self.stop.is_requested() {
+            let service = Service::Running(target);
+            let looked = block::measure(
+                &self.plan,
+                service,
+                &place,
+                &spec,
+                &self.stop,
+                &Arc::default(),
+            );
+            // What keeps it from answering is the next block's to find out.
+            let Ok(looked) = looked else { return };
+            let readings = self.slo.read(&looked.block, &self.endpoints);
+            if readings.iter().all(|reading| reading.holds) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let slo = Slo::parse(&arguments.slo).context("--slo can't be read")?;
+    if arguments.to < arguments.from {
+        anyhow::bail!(
+            "--from {} is above --to {}; start lower",
+            arguments.from,
+            arguments.to
+        );
+    }
+    let versions = versions(&arguments)?;
+    let common = &arguments.scenario;
+    let inputs = inputs::gather(common.variables.clone());
+    let plans = opening::plans(&common.scenarios, &inputs)?;
+    let exports = Exports::open(&common.exports, common.force)?;
+    let mut sessions = Vec::new();
+    for plan in plans {
+        let session = open(&arguments, &versions, &slo, &plan)?;
+        sessions.push((plan, session));
+    }
+    for (_, version) in &versions {
+        if let Version::Url { target, .. } = version {
+            opening::reachable(target)?;
+        }
+    }
+    let stop = interrupt::listen()?;
+    let mut judgement = Judgement::default();
+    for (plan, mut session) in sessions {
+        session.exports = exports.clone();
+        let before_block = arguments.before_block.as_deref();
+        let mut stage = Settling {
+            versions: Versions {
+                by_arm: versions.iter().cloned().collect(),
+                ready: arguments.ready.clone(),
+                before_block: before_block
+                    .map(|line| BeforeBlock::new(line, &stop))
+                    .transpose()?,
+            },
+            endpoints: session.record.scenario.endpoints.clone(),
+            slo: slo.clone(),
+            stop: stop.clone(),
+            is_fresh: true,
+            plan: Arc::clone(&plan),
+        };
+        let mut search = search(&arguments, &slo, &plan, &session, &versions)?;
+        judgement.measure(session, &mut search, &mut stage, console, &stop)?;
+    }
+    judgement.finish_exports(&exports)?;
+    let mut outcome = judgement.outcome(console);
+    for file in &judgement.files {
+        outcome.text.push_str(&file.line());
+    }
+    Ok(outcome)
+}
+
+/// The versions by their arm, in order.
+fn versions(arguments: &CapacityArguments) -> anyhow::Result<Vec<(&'static str, Version)>> {
+    match (&arguments.target, &arguments.before, &arguments.after) {
+        (Some(target), _, _) => Ok(vec![(ONLY, Version::parse(target, "--target takes")?)]),
+        (None, Some(before), Some(after)) => {
+            const SIDES: &str = "--before and --after take";
+            Ok(vec![
+                (BEFORE, Version::parse(before, SIDES)?),
+                (AFTER, Version::parse(after, SIDES)?),
+            ])
+        }
+        _ => anyhow::bail!("name the service with --target, or two with --before and --after"),
+    }
+}
+
+fn search(
+    arguments: &CapacityArguments,
+    slo: &Slo,
+    plan: &Plan,
+    session: &Session,
+    versions: &[(&'static str, Version)],
+) -> anyhow::Result<RateSearch> {
+    let load = &session.record.load;
+    let capacity = load.capacity.as_ref();
+    let bounds = capacity
+        .map(CapacityLoad::bounds)
+        .context("the record has no question of capacity; this is a fault of unstall")?;
+    let arms: Vec<&'static str> = versions.iter().map(|(arm, _)| *arm).collect();
+    let shape = BlockShape {
+        arrivals: arrivals(arguments),
+        length: arguments.block,
+        in_flight_max: in_flight_max(arguments, plan),
+    };
+    Ok(RateSearch::new(slo.clone(), bounds, shape, &arms, load.seed))
+}
+
+/// Everything that is decided before the first block.
+fn open(
+    arguments: &CapacityArguments,
+    versions: &[(&'static str, Version)],
+    slo: &Slo,
+    plan: &Arc<Plan>,
+) -> anyhow::Result<Session> {
+    let common = &arguments.scenario;
+    let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
+    let load = Load {
+        model: OPEN.to_owned(),
+        levels: Vec::new(),
+        requests_per_endpoint: 0,
+        warmup_per_user,
+        warmup_ms_min,
+        pairs: 0,
+        seed: identity::seed(arguments.seed),
+        state_reset: match arguments.before_block {
+            Some(_) => "command",
+            None => "none",
+        }
+        .to_owned(),
+        store_round_trip_us: None,
+        store_round_trip_us_measured: None,
+        probe: opening::probe(plan),
+        open: Some(record::OpenLoad {
+            arrivals: arrivals_name(arrivals(arguments)).to_owned(),
+            stages: vec![record::OpenStage {
+                rate_per_second: None,
+                duration_ms: u64::try_from(arguments.block.as_millis()).unwrap_or(u64::MAX),
+            }],
+            in_flight_max: in_flight_max(arguments, plan),
+        }),
+        capacity: Some(CapacityLoad {
+            slo: slo.to_string(),
+            from_per_second: arguments.from,
+            lowest_per_second: arguments.from * LOWEST_OF_FROM,
+            highest_per_second: arguments.to,
+            precision: arguments.precision,
+            blocks_max: arguments.blocks,
+        }),
+    };
+    let arms: BTreeMap<_, _> = versions
+        .iter()
+        .map(|(arm, version)| ((*arm).to_owned(), version.arm()))
+        .collect();
+    let session = Opening {
+        placement: Placement::of(common),
+        label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
+        plan: Arc::clone(plan),
+        load,
+        turns: Vec::new(),
+        arms,
+        step: None,
+        colocated: versions.iter().any(|(_, version)| version.is_local()),
+        watch: common.watch,
+    }
+    .session()?;
+    let streams = |name: &str| {
+        let mut requests = plan.requests.iter();
+        requests.any(|request| request.name == name && request.stream.is_some())
+    };
+    slo.check(&session.record.scenario.endpoints, streams)
+        .map_err(|why| anyhow::anyhow!("--slo: {why}"))?;
+    Ok(session)
+}

@@ -1,0 +1,165 @@
+//! How much a service can take: the highest rate of arrivals at which an objective holds.
+//!
+//! A record of `unstall capacity` holds blocks at many rates, each of which held the objective or
+//! didn't. [`Search`] chooses the rates, [`find`] says what a record shows. Both know nothing but
+//! the trials, so a record that is judged again says the same.
+
+use crate::comparison::Verdict;
+use crate::level::Level;
+use crate::record::{Block, CapacityLoad, EndpointIdentity, RunRecord};
+use crate::saturation;
+use crate::slo::{Reading, Slo, SloError};
+
+pub use ratio::{GOAL_RATIO, Goal, HARM_RATIO_MIN, Ratio};
+pub use search::{Bounds, CONFIDENCE, Capacity, Ceiling, Search, Step, Trial, TrialEnd};
+
+mod belief;
+mod normal;
+mod ratio;
+mod search;
+mod sentence;
+
+/// What a record says of capacity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// What had to hold.
+    pub slo: Slo,
+    /// Each version, the old one first.
+    pub arms: Vec<ArmFinding>,
+    /// After ÷ before, where both are known well enough.
+    pub ratio: Option<Ratio>,
+    /// The judgement of two versions; `None` of one.
+    pub verdict: Option<Verdict>,
+    /// What was found, for people: the answer first.
+    pub headline: String,
+    /// What to do next.
+    pub next_action: String,
+    /// What a reader must know besides, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What was found of one version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArmFinding {
+    /// Key of [`RunRecord::arms`].
+    pub arm: String,
+    /// Its capacity, in arrivals per second.
+    pub capacity: Capacity,
+    /// Its blocks in the order in which they ran.
+    pub trials: Vec<SeenTrial>,
+}
+
+/// One block of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeenTrial {
+    /// Offered, arrivals per second.
+    pub rate: f64,
+    /// Ended within the schedule, arrivals per second.
+    pub ended_per_second: Option<f64>,
+    /// What came of it.
+    pub end: TrialEnd,
+    /// Arrivals piled up until the end, so that the times depend on how long it lasted.
+    pub is_saturated: bool,
+    /// Each objective on each endpoint.
+    pub readings: Vec<Reading>,
+}
+
+/// What one block says.
+///
+/// It holds the objective if every part of it does *and* arrivals don't pile up: a queue that only
+/// grows breaks any limit in time, also where the block was too short to show it.
+pub fn read_block(slo: &Slo, block: &Block, endpoints: &[EndpointIdentity]) -> SeenTrial {
+    let readings = slo.read(block, endpoints);
+    let is_saturated = block.open.as_ref().is_some_and(saturation::is_saturated);
+    let holds = !is_saturated && readings.iter().all(|reading| reading.holds);
+    SeenTrial {
+        rate: rate_of(block),
+        ended_per_second: block.open.as_ref().and_then(|open| open.ended_per_second()),
+        end: match (block.validity.ok, holds) {
+            (false, _) => TrialEnd::Spoilt,
+            (true, true) => TrialEnd::Held,
+            (true, false) => TrialEnd::Failed,
+        },
+        is_saturated,
+        readings,
+    }
+}
+
+impl SeenTrial {
+    /// As the search sees it.
+    pub fn trial(&self) -> Trial {
+        Trial {
+            rate: self.rate,
+            end: self.end,
+        }
+    }
+}
+
+/// The rate of an open block.
+fn rate_of(block: &Block) -> f64 {
+    f64::from(Level::MilliRate(block.level).key()) / 1_000.0
+}
+
+/// What a record shows; `None` if it is not one of a search.
+///
+/// # Errors
+/// An objective that can't be read.
+pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
+    let Some(load) = &record.load.capacity else {
+        return Ok(None);
+    };
+    let slo = Slo::parse(&load.slo)?;
+    let mut names: Vec<&String> = record.arms.keys().collect();
+    names.sort_by_key(|name| name.as_str() != "before");
+    let mut searches = Vec::new();
+    let mut arms = Vec::new();
+    for name in names {
+        let (search, arm) = of_arm(record, load, &slo, name);
+        searches.push(search);
+        arms.push(arm);
+    }
+    let ratio = match searches.as_slice() {
+        [before, after] => Ratio::of(before, after),
+        _ => None,
+    };
+    let verdict = match arms.as_slice() {
+        [before, after] => Some(ratio::verdict(
+            before.capacity,
+            after.capacity,
+            ratio,
+            load.precision,
+        )),
+        _ => None,
+    };
+    Ok(Some(sentence::tell(Finding {
+        slo,
+        arms,
+        ratio,
+        verdict,
+        headline: String::new(),
+        next_action: String::new(),
+        notes: Vec::new(),
+    })))
+}
+
+fn of_arm(
+    record: &RunRecord,
+    load: &CapacityLoad,
+    slo: &Slo,
+    name: &str,
+) -> (Search, ArmFinding) {
+    let mut search = Search::new(load.bounds());
+    let blocks = record.blocks.iter().filter(|block| block.arm == name);
+    let trials: Vec<SeenTrial> = blocks
+        .map(|block| read_block(slo, block, &record.scenario.endpoints))
+        .collect();
+    for trial in &trials {
+        search.learn(trial.trial());
+    }
+    let finding = ArmFinding {
+        arm: name.to_owned(),
+        capacity: search.close(),
+        trials,
+    };
+    (search, finding)
+}
