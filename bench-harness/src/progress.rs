@@ -27,7 +27,8 @@ const PARTS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct ProgressView {
     bar: ProgressBar,
-    blocks: usize,
+    /// All of them, where that is known.
+    blocks: Option<usize>,
     engine: Arc<Progress>,
     sampler: Option<Sampler>,
     /// What was said already.
@@ -36,17 +37,17 @@ pub(crate) struct ProgressView {
 
 impl ProgressView {
     /// Begins to show; `title` names the session.
-    pub(crate) fn start(console: &Console, title: &str, blocks: usize) -> Self {
+    pub(crate) fn start(console: &Console, title: &str, blocks: Option<usize>) -> Self {
         let target = if console.interactive {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
             ProgressDrawTarget::hidden()
         };
-        let total = u64::try_from(blocks)
-            .unwrap_or(u64::MAX)
-            .saturating_mul(PARTS);
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        let style = ProgressStyle::with_template("{prefix:!14} {bar:12} {wide_msg} {eta} left");
+        let bar = ProgressBar::with_draw_target(blocks.map(|all| position(all, 0, 1)), target);
+        let style = ProgressStyle::with_template(match blocks {
+            Some(_) => "{prefix:!14} {bar:12} {wide_msg} {eta} left",
+            None => "{prefix:!14} {wide_msg} since {elapsed}",
+        });
         // The template is constant; should indicatif refuse it, its own style will do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(title.to_owned());
@@ -67,7 +68,7 @@ impl ProgressView {
     /// A block begins: the `index`-th from 0.
     pub(crate) fn begin(&mut self, index: usize, arm: &str) {
         self.sampler = None; // The one of the block before stops first.
-        let label = format!("{}/{} {arm}", index + 1, self.blocks);
+        let label = format!("{} {arm}", self.place(index));
         self.bar.set_position(position(index, 0, 1));
         self.bar.set_message(format!("{label}: starting"));
         let view = LiveView {
@@ -87,11 +88,18 @@ impl ProgressView {
         self.bar.set_position(position(index + 1, 0, 1));
         if let Some(block) = block.filter(|_| self.bar.is_hidden()) {
             to_stderr(&format!(
-                "block {}/{} {}",
-                index + 1,
-                self.blocks,
+                "block {} {}",
+                self.place(index),
                 describe(block)
             ));
+        }
+    }
+
+    /// `3/20`, or `3` where nobody knows how many there are.
+    fn place(&self, index: usize) -> String {
+        match self.blocks {
+            Some(blocks) => format!("{}/{blocks}", index + 1),
+            None => (index + 1).to_string(),
         }
     }
 

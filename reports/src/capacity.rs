@@ -67,7 +67,7 @@ pub(crate) fn share(reading: &Reading) -> f64 {
 pub(crate) fn reading(reading: &Reading) -> String {
     let value = match reading.value {
         None => "nothing answered".to_owned(),
-        Some(share) if reading.objective.ends_with('%') => numbers::share(share),
+        Some(share) if reading.is_share => numbers::share(share),
         Some(us) => {
             let sign = if reading.at_least { ">\u{202F}" } else { "" };
             format!("{sign}{}", numbers::ms(us / 1e3))

@@ -28,7 +28,7 @@ pub struct Finding {
     pub arms: Vec<ArmFinding>,
     /// After ÷ before, where both are known well enough.
     pub ratio: Option<Ratio>,
-    /// The judgement of two versions; `None` of one.
+    /// The judgement of two versions; of one only that its numbers can't be used.
     pub verdict: Option<Verdict>,
     /// What was found, for people: the answer first.
     pub headline: String,
@@ -60,6 +60,8 @@ pub struct SeenTrial {
     pub end: TrialEnd,
     /// Arrivals piled up until the end, so that the times depend on how long it lasted.
     pub is_saturated: bool,
+    /// As many were served at once as were allowed; those beyond waited on this side.
+    pub is_capped: bool,
     /// Each objective on each endpoint.
     pub readings: Vec<Reading>,
 }
@@ -81,6 +83,9 @@ pub fn read_block(slo: &Slo, block: &Block, endpoints: &[EndpointIdentity]) -> S
             (true, false) => TrialEnd::Failed,
         },
         is_saturated,
+        is_capped: block.open.as_ref().is_some_and(|open| {
+            open.queued_at_end > 0 || open.in_flight_most >= u64::from(open.in_flight_max)
+        }),
         readings,
     }
 }
@@ -129,6 +134,10 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
             ratio,
             load.precision,
         )),
+        // Nothing could be offered: a fault of our own.
+        [only] if only.capacity == Capacity::Unknown && !only.trials.is_empty() => {
+            Some(Verdict::Invalid)
+        }
         _ => None,
     };
     Ok(Some(sentence::tell(Finding {

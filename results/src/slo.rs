@@ -74,6 +74,8 @@ pub struct Reading {
     pub at_least: bool,
     /// The limit, in the same unit.
     pub limit: f64,
+    /// Both are shares and no times.
+    pub is_share: bool,
     /// Whether the value is below it.
     pub holds: bool,
 }
@@ -187,6 +189,7 @@ impl Objective {
             value: seen.map(|(value, _)| value),
             at_least: seen.is_some_and(|(_, at_least)| at_least),
             limit: self.limit,
+            is_share: self.measure == Measure::Errors,
             holds: seen.is_some_and(|(value, at_least)| !at_least && value < self.limit),
         }
     }

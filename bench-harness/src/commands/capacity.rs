@@ -18,11 +18,13 @@ use crate::console::{Console, Outcome};
 use crate::exports::Exports;
 use crate::judgement::{AFTER, BEFORE, Judgement, ONLY};
 use crate::opening::{self, Opening};
-use crate::rate_search::{BlockShape, RateSearch};
 use crate::record_file::Placement;
 use crate::session::{Prepared, Session, Stage, Turn};
 use crate::version::{Version, Versions};
 use crate::{identity, inputs, interrupt};
+use rate_search::{BlockShape, RateSearch};
+
+mod rate_search;
 
 /// The lowest rate that is tried, as a part of the first one.
 const LOWEST_OF_FROM: f64 = 1.0 / 16.0;
@@ -137,12 +139,12 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
             plan: Arc::clone(&plan),
         };
         let mut search = search(&arguments, &slo, &plan, &session, &versions)?;
-        judgement.measure(session, &mut search, &mut stage, console, &stop)?;
+        judgement.measure_by(session, &mut search, &mut stage, console, &stop)?;
     }
     judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
     for file in &judgement.files {
-        outcome.text.push_str(&file.line());
+        outcome.text.push_str(&file.lines());
     }
     Ok(outcome)
 }

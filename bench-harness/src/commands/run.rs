@@ -10,6 +10,7 @@ use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
+use crate::exports::Exports;
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::Placement;
@@ -52,6 +53,8 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     let target = Target::parse(&arguments.target)?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+    let common = &arguments.scenario;
+    let exports = Exports::open(&common.exports, common.force)?;
     let sessions = plans
         .into_iter()
         .map(|plan| open(arguments, &target, plan))
@@ -59,13 +62,15 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     opening::reachable(&target)?;
     let stop = interrupt::listen()?;
     let mut judgement = Judgement::default();
-    for session in sessions {
+    for mut session in sessions {
+        session.exports = exports.clone();
         judgement.measure(session, &mut Running(target.clone()), console, &stop)?;
     }
+    judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
     outcome.verdict = verdict(&judgement);
     for file in &judgement.files {
-        outcome.text.push_str(&format!("Record: {}\n", file.path));
+        outcome.text.push_str(&file.line());
     }
     Ok(outcome)
 }

@@ -112,6 +112,12 @@ fn notes(finding: &Finding) -> Vec<String> {
                 number(trial.rate),
                 why_failed(trial)
             ));
+            if trial.is_capped {
+                notes.push(format!(
+                    "{of}there, as many arrivals were in flight as are allowed, and later ones \
+                     waited on this side: raise --in-flight if the service is to see them"
+                ));
+            }
         }
         let spoilt = arm.trials.iter().filter(|of| of.end == TrialEnd::Spoilt);
         let spoilt = spoilt.count();
@@ -159,7 +165,7 @@ fn value(reading: &crate::slo::Reading) -> String {
     let Some(value) = reading.value else {
         return "nothing was answered".to_owned();
     };
-    if reading.objective.ends_with('%') {
+    if reading.is_share {
         return format!("{} %", number(value * 100.0));
     }
     let sign = if reading.at_least { "> " } else { "" };

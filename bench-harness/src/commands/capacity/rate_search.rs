@@ -10,7 +10,7 @@ use unstall_results::record::RunRecord;
 use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Stage};
 
-use crate::session::{Agenda, Turn};
+use crate::session::{Agenda, Planned, Turn};
 
 /// No block lasts longer for the sake of a percentile.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
@@ -129,6 +129,10 @@ impl Agenda for RateSearch {
             self.plan_round();
         }
         self.turns.pop_front()
+    }
+
+    fn planned(&self) -> Option<Planned> {
+        None
     }
 }
 
