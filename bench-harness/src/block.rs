@@ -2,16 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unstall_results::bystander;
-use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
+use unstall_results::open_lag_limit_us;
+use unstall_results::policy::{
+    GENERATOR_BUSY_SHARE_MAX, GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX,
+};
 use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse, Watched};
 use unstall_scenarios::plan::Plan;
 
 use crate::block_watch::BlockWatch;
 use crate::engine::{
-    BlockMeasurement, BlockSpec, EndpointSecond, Ended, EngineError, ErrorExample, Progress, Stop, Target,
-    WarmBlock,
+    BlockMeasurement, BlockSpec, Ended, EndpointSecond, EngineError, ErrorExample, Progress, Stop,
+    Target, WarmBlock,
 };
 use crate::machine::CpuTimes;
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
@@ -201,7 +205,7 @@ fn assemble(
         arm: place.arm.clone(),
         pair: place.pair,
         position: place.position,
-        level: spec.level,
+        level: spec.load.level().key(),
         process_start_id: surroundings.process_start_id,
         started_utc: measurement.started_utc,
         started_mono_ns: measurement.started_mono_ns,
@@ -218,6 +222,8 @@ fn assemble(
         monitor,
         process: surroundings.process,
         watch,
+        open: measurement.open,
+        generator_busy_share: measurement.generator_busy_share,
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
         steal_share: surroundings.steal_share,
         validity,
@@ -310,6 +316,21 @@ fn monitor_delta(
     (None, vec![warning.to_owned()])
 }
 
+/// A generator whose thread computes all the time measures itself. Short blocks are left alone: a
+/// few requests to a service that does nothing are sent as fast as they can be.
+fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
+    const LASTED_AT_LEAST: Duration = Duration::from_secs(1);
+    let share = measurement.generator_busy_share?;
+    (share > GENERATOR_BUSY_SHARE_MAX && measurement.wall >= LASTED_AT_LEAST).then(|| {
+        format!(
+            "a thread of the load generator computed for {:.0} % of the time (at most {:.0} %), so \
+             it was the limit and not the service: {less}, or measure from a faster machine",
+            share * 100.0,
+            GENERATOR_BUSY_SHARE_MAX * 100.0
+        )
+    })
+}
+
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
@@ -329,14 +350,22 @@ fn validity(
         });
     }
     let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
-    if lag_p99_us > GENERATOR_LAG_P99_US_MAX {
+    let (lag_us_max, less) = match &measurement.open {
+        Some(_) => (
+            open_lag_limit_us(&measurement.endpoints, &Policy::default()),
+            "offer a lower rate",
+        ),
+        None => (GENERATOR_LAG_P99_US_MAX, "use fewer users"),
+    };
+    if lag_p99_us > lag_us_max {
         reasons.push(format!(
             "the load generator let its requests go late (p99 {:.1} ms, at most {} ms): \
-             free some CPU on this machine, or use fewer users",
+             free some CPU on this machine, or {less}",
             lag_p99_us as f64 / 1_000.0,
-            GENERATOR_LAG_P99_US_MAX / 1_000,
+            lag_us_max as f64 / 1_000.0,
         ));
     }
+    reasons.extend(too_busy(measurement, less));
     if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
         reasons.push(format!(
             "the hypervisor took {:.0} % of the CPU time (at most {:.0} %): \

@@ -138,7 +138,10 @@ impl FileDocument {
     pub(crate) fn lines(&self) -> String {
         let mut lines = self.line();
         if matches!(self.kind, FileKind::Record) {
-            lines.push_str(&format!("HTML:   unstall report {} -o report.html\n", self.path));
+            lines.push_str(&format!(
+                "HTML:   unstall report {} -o report.html\n",
+                self.path
+            ));
         }
         lines
     }

@@ -188,7 +188,9 @@ impl Export {
         temporary
             .write_all(text.as_bytes())
             .with_context(|| self.failed())?;
-        temporary.persist(&self.path).with_context(|| self.failed())?;
+        temporary
+            .persist(&self.path)
+            .with_context(|| self.failed())?;
         Ok(())
     }
 

@@ -50,7 +50,10 @@ impl Judged {
 /// What a record shows of capacity.
 fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
     capacity::find(record).with_context(|| {
-        format!("the objective of the record `{}` can't be read", record.label)
+        format!(
+            "the objective of the record `{}` can't be read",
+            record.label
+        )
     })
 }
 

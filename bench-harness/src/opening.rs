@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{Target, Warmup};
 use unstall_bench_harness::machine;
+use unstall_results::level;
 use unstall_results::record::{
-    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, ProbeLoad, RunRecord,
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, OpenLoad, ProbeLoad, RunRecord,
     ScenarioIdentity, StepIdentity,
 };
 use unstall_scenarios::plan::Plan;
@@ -21,6 +22,10 @@ use crate::exports::Exports;
 use crate::identity;
 use crate::record_file::{Placement, RecordFile};
 use crate::session::{Session, Turn};
+
+mod load;
+
+pub(crate) use load::{Beside, OpenLevels};
 
 /// What a command decides about a session.
 #[derive(Debug)]
@@ -57,6 +62,7 @@ impl Opening<'_> {
                 git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
             },
             machine: machine::detect(self.colocated),
+            floor: None,
             scenario: ScenarioIdentity {
                 name: self.plan.name.clone(),
                 sha256: self.plan.sha256.clone(),
@@ -101,15 +107,18 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
         if !seen.insert(plan.name.as_str()) {
             bail!("the scenario `{}` is named twice; name it once", plan.name);
         }
-        if plan.load.open.is_some() {
-            bail!(
-                "the scenario `{}` asks for an open load, which this version does not drive yet; \
-                 give its [load] `closed = {{ concurrency = [10, 20, 50] }}` instead",
-                plan.name
-            );
-        }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
+}
+
+/// The load model's name in a record.
+pub(crate) fn model(open: Option<&OpenLoad>) -> String {
+    let name = if open.is_some() {
+        level::OPEN
+    } else {
+        "closed"
+    };
+    name.to_owned()
 }
 
 /// The bystander probe beside the load, where the scenario names a route for it.

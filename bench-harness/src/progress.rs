@@ -87,11 +87,7 @@ impl ProgressView {
         self.sampler = None;
         self.bar.set_position(position(index + 1, 0, 1));
         if let Some(block) = block.filter(|_| self.bar.is_hidden()) {
-            to_stderr(&format!(
-                "block {} {}",
-                self.place(index),
-                describe(block)
-            ));
+            to_stderr(&format!("block {} {}", self.place(index), describe(block)));
         }
     }
 

@@ -77,7 +77,10 @@ impl Stage for Versions<'_> {
             command.run(turn)?;
         }
         let version = self.by_arm.get(turn.arm).with_context(|| {
-            format!("no version is called `{}`; this is a fault of unstall", turn.arm)
+            format!(
+                "no version is called `{}`; this is a fault of unstall",
+                turn.arm
+            )
         })?;
         Ok(match version {
             Version::Url { target, .. } => Prepared::Running(target.clone()),

@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome};
 use unstall_results::ledger;
-use unstall_results::summary::{Summary, summarise};
+use unstall_results::level::blindness;
+use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
 use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
@@ -211,7 +212,7 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
         None => vocabulary::cell_endpoint(cell).to_owned(),
     };
     let level = if several_levels {
-        format!(", c = {}", cell.level)
+        format!(", {}", cell.level)
     } else {
         String::new()
     };
@@ -239,11 +240,7 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
 }
 
 /// A search for capacity: the answer and what stands behind it.
-fn capacity_entry(
-    out: &mut String,
-    entry: &Entry<'_>,
-    finding: &Finding,
-) -> std::fmt::Result {
+fn capacity_entry(out: &mut String, entry: &Entry<'_>, finding: &Finding) -> std::fmt::Result {
     let verdict = finding.verdict.map_or_else(String::new, |verdict| {
         format!(
             "{} {}: ",
@@ -252,11 +249,19 @@ fn capacity_entry(
         )
     });
     let name = escape::markdown(&entry.short_name());
-    writeln!(out, "## {verdict}{name}\n\n{}\n", escape::markdown(&finding.headline))?;
+    writeln!(
+        out,
+        "## {verdict}{name}\n\n{}\n",
+        escape::markdown(&finding.headline)
+    )?;
     for note in &finding.notes {
         writeln!(out, "- {}", escape::markdown(note))?;
     }
-    writeln!(out, "- **Next:** {}\n", escape::markdown(&finding.next_action))?;
+    writeln!(
+        out,
+        "- **Next:** {}\n",
+        escape::markdown(&finding.next_action)
+    )?;
     writeln!(
         out,
         "| version | capacity | 95 % interval | blocks |\n|---|---:|---:|---:|"
@@ -278,7 +283,8 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     writeln!(out, "## {}\n", escape::markdown(&record.label))?;
     writeln!(
         out,
-        "| endpoint | c | requests | errors | p50 | p95 | p99 |\n|---|---:|---:|---:|---:|---:|---:|"
+        "| endpoint | {} | requests | errors | p50 | p95 | p99 |\n|---|---:|---:|---:|---:|---:|---:|",
+        numbers::level_head(&record.load)
     )?;
     let summaries = summarise(record);
     let endpoints: Vec<&Summary> = summaries.iter().filter(|s| s.endpoint.is_some()).collect();
@@ -297,7 +303,7 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
             out,
             "| {} | {} | {} | {} | {} |",
             escape::markdown_code(summary.endpoint.as_deref().unwrap_or_default()),
-            summary.level,
+            numbers::level_number(summary.level),
             numbers::count(summary.requests),
             numbers::count(summary.requests - summary.completed),
             percentiles.join(" | "),
@@ -308,6 +314,12 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         writeln!(out, "… and {} more.\n", endpoints.len() - ROWS_MAX)?;
     }
     whole_service(out, &summaries)?;
+    for near in near_the_floor(record) {
+        writeln!(out, "{}\n", escape::markdown(&near))?;
+    }
+    if let Some(blind) = blindness(&record.load) {
+        writeln!(out, "{}\n", escape::markdown(blind))?;
+    }
     write_asides(out, entry)
 }
 
@@ -324,7 +336,7 @@ fn whole_service(out: &mut String, summaries: &[Summary]) -> std::fmt::Result {
     {
         writeln!(
             out,
-            "Whole service at c = {}: {}.\n",
+            "Whole service at {}: {}.\n",
             service.level,
             vocabulary::whole_service(service)
         )?;

@@ -151,12 +151,7 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
     })))
 }
 
-fn of_arm(
-    record: &RunRecord,
-    load: &CapacityLoad,
-    slo: &Slo,
-    name: &str,
-) -> (Search, ArmFinding) {
+fn of_arm(record: &RunRecord, load: &CapacityLoad, slo: &Slo, name: &str) -> (Search, ArmFinding) {
     let mut search = Search::new(load.bounds());
     let blocks = record.blocks.iter().filter(|block| block.arm == name);
     let trials: Vec<SeenTrial> = blocks

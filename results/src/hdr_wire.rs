@@ -75,8 +75,8 @@ impl LatencyHistogram {
     /// # Errors
     /// Where memory has 32-bit addresses and the counts don't fit.
     pub fn encode_ns(&self) -> Result<String, EncodeError> {
-        let mut nanoseconds = Histogram::<u64>::new(SIGNIFICANT_DIGITS)
-            .expect("the crate takes 0 to 5 digits");
+        let mut nanoseconds =
+            Histogram::<u64>::new(SIGNIFICANT_DIGITS).expect("the crate takes 0 to 5 digits");
         for (us, count) in self.iter() {
             let ns = us.saturating_mul(1_000).min(VALUE_US_MAX);
             // As in recording: what can't grow counts the largest value that fits.

@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencyHistogram;
 
+pub use capacity::CapacityLoad;
+pub use open::{OpenBlock, OpenLoad, OpenStage};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
+mod capacity;
+mod open;
 mod watched;
 
 /// The schema name every record carries.
@@ -20,7 +24,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 2;
+pub const SCHEMA_MINOR: u32 = 3;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
@@ -40,6 +44,9 @@ pub struct RunRecord {
     pub harness: Harness,
     /// Where it was measured.
     pub machine: Machine,
+    /// What that machine could measure at all, right before. Since 1.3.
+    #[serde(default)]
+    pub floor: Option<MachineFloor>,
     /// What was sent.
     pub scenario: ScenarioIdentity,
     /// How it was sent.
@@ -95,6 +102,17 @@ pub struct Machine {
     pub colocated: bool,
 }
 
+/// What a server that does nothing looked like on the same machine to the same load engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineFloor {
+    /// Median response time with one user.
+    pub response_us_p50: u64,
+    /// 99th percentile of the same.
+    pub response_us_p99: u64,
+    /// Answers per second with 50 users.
+    pub requests_per_second: f64,
+}
+
 /// Which scenario ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioIdentity {
@@ -131,7 +149,8 @@ fn judged_unless_said() -> bool {
 pub struct Load {
     /// `closed` (users wait for their answer) or `open` (arrivals do not).
     pub model: String,
-    /// Concurrency of each level, for the closed model.
+    /// Concurrency of each level, for the closed model; for the open one the offered rate of
+    /// each, in thousandths of an arrival per second.
     pub levels: Vec<u32>,
     /// Measured requests per endpoint, level and block.
     pub requests_per_endpoint: u64,
@@ -152,6 +171,12 @@ pub struct Load {
     /// The bystander's requests beside the load, where there are any. Since 1.1.
     #[serde(default)]
     pub probe: Option<ProbeLoad>,
+    /// How arrivals came, where the model is `open`. Since 1.3.
+    #[serde(default)]
+    pub open: Option<OpenLoad>,
+    /// The question, where the highest rate was searched at which an objective holds. Since 1.3.
+    #[serde(default)]
+    pub capacity: Option<CapacityLoad>,
 }
 
 /// The bystander probe: requests at a constant rate, whatever the answers do.
@@ -202,7 +227,7 @@ pub struct Block {
     pub pair: u32,
     /// 0 or 1: first or second within its pair.
     pub position: u32,
-    /// Concurrency of this block.
+    /// One of [`Load::levels`]: concurrency, or the offered rate in thousandths per second.
     pub level: u32,
     /// The monitor's or the harness's id of the process that served it.
     pub process_start_id: Option<String>,
@@ -238,8 +263,15 @@ pub struct Block {
     /// What a watch from outside told of its event loops, where one was asked for. Since 1.2.
     #[serde(default)]
     pub watch: Option<Watched>,
+    /// What became of the arrivals, where the load was open. Since 1.3.
+    #[serde(default)]
+    pub open: Option<OpenBlock>,
     /// CPU that the generator itself used, without that of the probe.
     pub generator_cpu_us: u64,
+    /// Largest share of the block's time for which one of the generator's threads computed, 0 to
+    /// 1: near 1 it was the limit, and not the service. Since 1.3.
+    #[serde(default)]
+    pub generator_busy_share: Option<f64>,
     /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
     pub steal_share: Option<f64>,
     /// Whether the block may be judged.

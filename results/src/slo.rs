@@ -142,7 +142,10 @@ impl Slo {
 
     /// Requests per endpoint from which every percentile in it may be judged.
     pub fn requests_needed(&self) -> u64 {
-        let quantiles = self.objectives.iter().filter_map(|of| of.measure.quantile());
+        let quantiles = self
+            .objectives
+            .iter()
+            .filter_map(|of| of.measure.quantile());
         quantiles.map(requests_needed).max().unwrap_or(1)
     }
 
@@ -377,13 +380,23 @@ fn time_us(text: &str) -> Result<f64, String> {
         "us" | "µs" => 1.0,
         "ms" => 1e3,
         "s" => 1e6,
-        "" => return Err(format!("`{text}` has no unit; write {text}ms for milliseconds")),
-        "%" => return Err(format!("`{text}` is a share, and a time is limited; write 200ms")),
+        "" => {
+            return Err(format!(
+                "`{text}` has no unit; write {text}ms for milliseconds"
+            ));
+        }
+        "%" => {
+            return Err(format!(
+                "`{text}` is a share, and a time is limited; write 200ms"
+            ));
+        }
         _ => return Err(format!("`{unit}` is no unit of time; use us, ms or s")),
     };
     let us = number * scale;
     if us < 1.0 || us > 3.6e9 {
-        return Err(format!("`{text}` can't be told: a limit is between 1us and 3600s"));
+        return Err(format!(
+            "`{text}` can't be told: a limit is between 1us and 3600s"
+        ));
     }
     Ok(us)
 }
@@ -411,7 +424,9 @@ fn number_and_unit(text: &str) -> Result<(f64, &str), String> {
     match number.parse::<f64>() {
         Ok(number) => Ok((number, unit.trim())),
         Err(_) if text.is_empty() => Err("nothing behind `<`; write a limit like 200ms".to_owned()),
-        Err(_) => Err(format!("`{text}` is no limit; write a number with its unit, like 200ms")),
+        Err(_) => Err(format!(
+            "`{text}` is no limit; write a number with its unit, like 200ms"
+        )),
     }
 }
 
@@ -431,7 +446,10 @@ mod tests {
             ("p95<200ms,errors<0.1%", "p95<200ms, errors<0.1%"),
             (" p99.9 < 1.5 s ", "p99.9<1.5s"),
             ("POST message:p95<500ms", "POST message:p95<500ms"),
-            ("GET /a:b, c:max<250us,ttft.p95<1s", "GET /a:b, c:max<250us, ttft.p95<1s"),
+            (
+                "GET /a:b, c:max<250us,ttft.p95<1s",
+                "GET /a:b, c:max<250us, ttft.p95<1s",
+            ),
             ("p50<1000us", "p50<1ms"),
             ("errors<100%", "errors<100%"),
         ];
@@ -441,7 +459,10 @@ mod tests {
             assert_eq!(parse(shown), slo, "{shown}");
         }
         let named = parse("GET /a:b, c:max<250us");
-        assert_eq!(named.objectives()[0].endpoint.as_deref(), Some("GET /a:b, c"));
+        assert_eq!(
+            named.objectives()[0].endpoint.as_deref(),
+            Some("GET /a:b, c")
+        );
     }
 
     #[test]

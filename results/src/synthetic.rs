@@ -192,6 +192,8 @@ impl Session {
             }),
             process: Some(self.process(offered * cpu_us)),
             watch: None,
+            open: None,
+            generator_busy_share: Some(0.2),
             generator_cpu_us: offered * 12,
             steal_share: Some(0.001),
             validity: BlockValidity {
@@ -364,6 +366,7 @@ fn envelope(
             git: None,
         },
         machine: machine(),
+        floor: None,
         scenario: ScenarioIdentity {
             name: "synthetic".to_owned(),
             sha256: "00".repeat(32),
@@ -381,6 +384,8 @@ fn envelope(
             store_round_trip_us: Some(500),
             store_round_trip_us_measured: Some(560),
             probe: None,
+            open: None,
+            capacity: None,
         },
         step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]

@@ -102,10 +102,19 @@ fn simulate(spread: f64, hiccups: f64, seeds: u64) -> Tally {
 
 #[test]
 fn the_interval_covers_the_truth() {
-    for (spread, hiccups) in [(0.0, 0.0), (0.01, 0.0), (0.03, 0.02), (0.08, 0.02), (0.0, 0.04)] {
+    for (spread, hiccups) in [
+        (0.0, 0.0),
+        (0.01, 0.0),
+        (0.03, 0.02),
+        (0.08, 0.02),
+        (0.0, 0.04),
+    ] {
         let tally = simulate(spread, hiccups, 200);
         assert_eq!(tally.found, tally.searches, "spread {spread}");
-        assert!(tally.covered * 100 >= tally.searches * 90, "spread {spread}: {tally:?}");
+        assert!(
+            tally.covered * 100 >= tally.searches * 90,
+            "spread {spread}: {tally:?}"
+        );
     }
 }
 
@@ -186,7 +195,10 @@ fn a_ceiling_above_the_capacity_does_not_hide_it() {
     let Capacity::Found { low, high, .. } = capacity else {
         panic!("{capacity:?}");
     };
-    assert!(low <= 700.0 && 700.0 <= high && high < 780.0, "{low} {high}");
+    assert!(
+        low <= 700.0 && 700.0 <= high && high < 780.0,
+        "{low} {high}"
+    );
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub struct Scope {
     user: u32,
     users: u32,
     iteration: u64,
+    /// What chooses the rows of feeders.
+    turn: u64,
     seed: u64,
     /// From the setup: kept over all iterations.
     prepared: BTreeMap<String, Json>,
@@ -88,6 +90,7 @@ impl Scope {
             user,
             users: users.max(1),
             iteration: 0,
+            turn: u64::from(user),
             seed,
             prepared: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -98,6 +101,16 @@ impl Scope {
     /// a failed extraction can't pass unseen.
     pub fn begin_iteration(&mut self, iteration: u64) {
         self.iteration = iteration;
+        let (user, users) = (u64::from(self.user), u64::from(self.users));
+        self.turn = iteration.wrapping_mul(users).wrapping_add(user);
+        self.answered.clear();
+    }
+
+    /// Starts the iteration of one arrival of an open load. Its index is the iteration and
+    /// chooses feeders' rows, so that the rows don't depend on which user was free.
+    pub fn begin_arrival(&mut self, index: u64) {
+        self.iteration = index;
+        self.turn = index;
         self.answered.clear();
     }
 
@@ -183,12 +196,10 @@ impl Scope {
 
     fn row<'f>(&self, feeder: &'f Feeder) -> &'f str {
         let rows = feeder.values.len() as u64;
-        let (user, users) = (u64::from(self.user), u64::from(self.users));
-        let turn = self.iteration.wrapping_mul(users).wrapping_add(user);
         let index = match feeder.pick {
-            Pick::RoundRobin => turn,
-            Pick::Random => mixed(self.seed ^ mixed(turn)),
-            Pick::PerUser => user,
+            Pick::RoundRobin => self.turn,
+            Pick::Random => mixed(self.seed ^ mixed(self.turn)),
+            Pick::PerUser => u64::from(self.user),
         } % rows.max(1);
         // A feeder without rows is refused at load.
         feeder.values.get(index as usize).map_or("", String::as_str)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{ScenarioArguments, duration, url_path};
+use super::{ScenarioArguments, Spread, duration, url_path};
 
 /// `unstall capacity`
 #[derive(Debug, Args)]
@@ -50,6 +50,13 @@ pub(crate) struct CapacityArguments {
     #[arg(long, value_name = "N", default_value_t = 40)]
     #[arg(value_parser = clap::value_parser!(u32).range(4..=400))]
     pub(crate) blocks: u32,
+    /// How arrivals are spread [default: the scenario's, or poisson]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) arrivals: Option<Spread>,
+    /// Arrivals served at the same time; later ones wait, and their wait counts [default: 1000, or
+    /// 100 where the scenario sets up each user]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) in_flight: Option<u32>,
     /// A command's service is ready when this path answers 2xx
     #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
     pub(crate) ready: String,
@@ -77,7 +84,9 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.01..=1_000_000.0).contains(&rate) => Ok(rate),
         Ok(_) => Err("a rate is between 0.01 and 1000000 per second".to_owned()),
-        Err(_) => Err(format!("`{text}` is no rate; write arrivals per second, like 50")),
+        Err(_) => Err(format!(
+            "`{text}` is no rate; write arrivals per second, like 50"
+        )),
     }
 }
 

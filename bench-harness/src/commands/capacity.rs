@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use unstall_bench_harness::block::{self, BlockPlace, Service};
 use unstall_bench_harness::engine::{Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
+use unstall_bench_harness::{floor, limits};
 use unstall_results::level::OPEN;
 use unstall_results::record::{self, CapacityLoad, EndpointIdentity, Load};
 use unstall_results::slo::Slo;
@@ -120,9 +121,11 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
         }
     }
     let stop = interrupt::listen()?;
+    let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for (plan, mut session) in sessions {
         session.exports = exports.clone();
+        session.record.floor = Some(floor.clone());
         let before_block = arguments.before_block.as_deref();
         let mut stage = Settling {
             versions: Versions {
@@ -177,12 +180,26 @@ fn search(
         .map(CapacityLoad::bounds)
         .context("the record has no question of capacity; this is a fault of unstall")?;
     let arms: Vec<&'static str> = versions.iter().map(|(arm, _)| *arm).collect();
-    let shape = BlockShape {
-        arrivals: arrivals(arguments),
+    let shape = shape(arguments, plan);
+    Ok(RateSearch::new(
+        slo.clone(),
+        bounds,
+        shape,
+        &arms,
+        load.seed,
+    ))
+}
+
+/// How blocks are driven: what the command line says goes before what the scenario says.
+fn shape(arguments: &CapacityArguments, plan: &Plan) -> BlockShape {
+    let of_scenario = plan.load.open.as_ref().map(|open| open.arrivals);
+    let asked = arguments.arrivals.map(Arrivals::from);
+    let in_flight_max = arguments.in_flight;
+    BlockShape {
+        arrivals: asked.or(of_scenario).unwrap_or(Arrivals::Poisson),
         length: arguments.block,
-        in_flight_max: in_flight_max(arguments, plan),
-    };
-    Ok(RateSearch::new(slo.clone(), bounds, shape, &arms, load.seed))
+        in_flight_max: in_flight_max.unwrap_or_else(|| OpenLoad::in_flight_max_of(plan)),
+    }
 }
 
 /// Everything that is decided before the first block.
@@ -193,6 +210,8 @@ fn open(
     plan: &Arc<Plan>,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
+    let shape = shape(arguments, plan);
+    limits::allow_connections(shape.in_flight_max)?;
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
         model: OPEN.to_owned(),
@@ -211,12 +230,16 @@ fn open(
         store_round_trip_us_measured: None,
         probe: opening::probe(plan),
         open: Some(record::OpenLoad {
-            arrivals: arrivals_name(arrivals(arguments)).to_owned(),
+            arrivals: match shape.arrivals {
+                Arrivals::Poisson => "poisson",
+                Arrivals::Constant => "constant",
+            }
+            .to_owned(),
             stages: vec![record::OpenStage {
                 rate_per_second: None,
                 duration_ms: u64::try_from(arguments.block.as_millis()).unwrap_or(u64::MAX),
             }],
-            in_flight_max: in_flight_max(arguments, plan),
+            in_flight_max: shape.in_flight_max,
         }),
         capacity: Some(CapacityLoad {
             slo: slo.to_string(),

@@ -107,7 +107,7 @@ fn with(labels: &Labels, name: &'static str, value: impl Display) -> Labels {
 }
 
 fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
-    let level = match Level::of(&record.load, summary.level) {
+    let level = match summary.level {
         Level::Users(users) => format!("c={users}"),
         rate @ Level::MilliRate(_) => rate.to_string(),
     };
@@ -118,7 +118,10 @@ fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
         return;
     };
     let labels = with(&labels, "endpoint", endpoint);
-    let completed = (with(&labels, "outcome", "completed"), float(summary.completed));
+    let completed = (
+        with(&labels, "outcome", "completed"),
+        float(summary.completed),
+    );
     families[REQUESTS].samples.push(completed);
     for (kind, count) in &summary.errors {
         let labels = with(&labels, "outcome", kind_name(*kind));
@@ -127,13 +130,18 @@ fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
     for percentile in &summary.percentiles {
         // Too few requests for an interval are too few for the quantile, and a bound is no value.
         let estimate = &percentile.estimate;
-        if let Some(ms) = estimate.value.filter(|_| estimate.low.is_some() && !estimate.at_least) {
+        if let Some(ms) = estimate
+            .value
+            .filter(|_| estimate.low.is_some() && !estimate.at_least)
+        {
             let labels = with(&labels, "quantile", percentile.q);
             families[RESPONSE].samples.push((labels, ms / 1e3));
         }
     }
     if let Some(us) = summary.response_us_max {
-        families[RESPONSE_MAX].samples.push((labels, float(us) / 1e6));
+        families[RESPONSE_MAX]
+            .samples
+            .push((labels, float(us) / 1e6));
     }
 }
 

@@ -217,8 +217,14 @@ mod tests {
 
     #[test]
     fn rates_have_round_ticks() {
-        assert_eq!(Rates::fit(10.0, 400.0).ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0]);
-        assert_eq!(Rates::fit(10.0, 10_000.0).ticks(), [10.0, 100.0, 1_000.0, 10_000.0]);
+        assert_eq!(
+            Rates::fit(10.0, 400.0).ticks(),
+            [10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
+        );
+        assert_eq!(
+            Rates::fit(10.0, 10_000.0).ticks(),
+            [10.0, 100.0, 1_000.0, 10_000.0]
+        );
         let one = Rates::fit(3.0, 3.0);
         assert!(one.x(3.0) > LEFT && one.x(3.0) < RIGHT);
     }

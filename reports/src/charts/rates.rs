@@ -62,7 +62,13 @@ pub(crate) fn render(title: &str, finding: &Finding) -> Option<String> {
 
 fn limit(canvas: &Canvas<'_>, y: i32) {
     canvas.line(Role::Spoilt, vec![(LEFT, y), (RIGHT, y)], 3);
-    canvas.text(Role::Label, "limit", (RIGHT, y - 6), HPos::Right, VPos::Bottom);
+    canvas.text(
+        Role::Label,
+        "limit",
+        (RIGHT, y - 6),
+        HPos::Right,
+        VPos::Bottom,
+    );
 }
 
 /// Its ends, and the estimate between them.

@@ -30,9 +30,16 @@ pub(super) fn write_answer(
         }
     )?;
     if let [(_, finding)] = findings {
-        writeln!(out, "<h1 id=\"answer\">{}</h1>", answer::headline(&finding.headline))?;
+        writeln!(
+            out,
+            "<h1 id=\"answer\">{}</h1>",
+            answer::headline(&finding.headline)
+        )?;
     } else {
-        writeln!(out, "<h1 id=\"answer\">Capacity</h1>\n<ul class=\"sentences\">")?;
+        writeln!(
+            out,
+            "<h1 id=\"answer\">Capacity</h1>\n<ul class=\"sentences\">"
+        )?;
         for (index, finding) in findings {
             writeln!(
                 out,
@@ -116,7 +123,11 @@ fn answers(out: &mut String, finding: &Finding) -> std::fmt::Result {
     for arm in &finding.arms {
         let (estimate, interval) = capacity::estimate(arm.capacity);
         let name = escape::markup(&arm.arm);
-        table::row(out, &columns, &[name, estimate, interval, capacity::blocks(arm)])?;
+        table::row(
+            out,
+            &columns,
+            &[name, estimate, interval, capacity::blocks(arm)],
+        )?;
     }
     table::close(out)
 }

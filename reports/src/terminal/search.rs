@@ -18,7 +18,14 @@ pub(super) fn write(page: &mut Page, entry: &Entry<'_>, finding: &Finding) {
         page.wrapped("  - ", note);
     }
     page.blank();
-    let heads = ["", "version", "offered", "served", "outcome", "tightest objective"];
+    let heads = [
+        "",
+        "version",
+        "offered",
+        "served",
+        "outcome",
+        "tightest objective",
+    ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let mut styles = vec!["2"];
     for arm in &finding.arms {

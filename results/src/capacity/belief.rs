@@ -8,9 +8,11 @@
 
 use super::normal;
 
-/// Standard deviations of ln rate, each as likely as another before the first trial: from a
-/// service that fails all at once to one whose blocks differ by a fifth.
+/// Standard deviations of ln rate: from a service that fails all at once to one whose blocks
+/// differ by a fifth.
 const SPREADS: [f64; 6] = [0.005, 0.012, 0.03, 0.06, 0.11, 0.2];
+/// How likely each is before the first trial: services that fail all at once are the rule.
+const SPREADS_PRIOR: [f64; 6] = [0.24, 0.21, 0.18, 0.15, 0.12, 0.1];
 /// ε: one block in fifty is decided by a hiccup, either way.
 const LAPSE: f64 = 0.02;
 /// Cells per interval that is asked for.
@@ -36,11 +38,11 @@ impl Belief {
         let ln_high = (highest * MARGIN).ln();
         let step = precision.ln_1p() / CELLS_PER_PRECISION;
         let cells = ((ln_high - ln_low) / step).ceil() as usize + 1;
-        let even = 1.0 / (cells * SPREADS.len()) as f64;
+        let even = SPREADS_PRIOR.map(|share| share / cells as f64);
         Self {
             ln_low,
             step,
-            weights: vec![[even; SPREADS.len()]; cells],
+            weights: vec![even; cells],
         }
     }
 
@@ -67,7 +69,11 @@ impl Belief {
         let mut below = 0.0;
         for (cell, weight) in self.capacities().enumerate() {
             if below + weight >= q {
-                let within = if weight > 0.0 { (q - below) / weight } else { 0.5 };
+                let within = if weight > 0.0 {
+                    (q - below) / weight
+                } else {
+                    0.5
+                };
                 return (self.ln_low + self.step * (cell as f64 + within - 0.5)).exp();
             }
             below += weight;
@@ -158,6 +164,9 @@ mod tests {
         };
         let [low, middle, high] = at(100.0).ratio_quantiles(&at(200.0), [0.025, 0.5, 0.975]);
         assert!((middle - 2.0).abs() < 0.02, "{middle}");
-        assert!(low < 1.97 && high > 2.03 && low > 1.6 && high < 2.5, "{low} {high}");
+        assert!(
+            low < 1.97 && high > 2.03 && low > 1.6 && high < 2.5,
+            "{low} {high}"
+        );
     }
 }

@@ -2,6 +2,10 @@
 
 /// Φ(z), to 7.5 × 10⁻⁸ (Abramowitz and Stegun 26.2.17).
 pub(super) fn distribution(z: f64) -> f64 {
+    // Beyond this it is 0 or 1 to the same precision.
+    if z.abs() > 6.0 {
+        return if z < 0.0 { 0.0 } else { 1.0 };
+    }
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let polynomial = t
         * (0.319_381_530

@@ -35,7 +35,13 @@ impl Ratio {
     /// Of two searches; `None` where nothing bounds it.
     pub(super) fn of(before: &Search, after: &Search) -> Option<Self> {
         const TAIL: f64 = (1.0 - CONFIDENCE) / 2.0;
-        let bound = |estimate, low, high| Some(Self { estimate, low, high });
+        let bound = |estimate, low, high| {
+            Some(Self {
+                estimate,
+                low,
+                high,
+            })
+        };
         match (before.close(), after.close()) {
             (Capacity::Found { .. }, Capacity::Found { .. }) => {
                 let quantiles = [TAIL, 0.5, 1.0 - TAIL];
@@ -124,7 +130,10 @@ mod tests {
         };
         assert_eq!(verdict(at_least, below, None, 0.05), Verdict::Regression);
         assert_eq!(verdict(below, at_least, None, 0.05), Verdict::Pass);
-        assert_eq!(verdict(at_least, at_least, None, 0.05), Verdict::Inconclusive);
+        assert_eq!(
+            verdict(at_least, at_least, None, 0.05),
+            Verdict::Inconclusive
+        );
         let unknown = Capacity::Unknown;
         assert_eq!(verdict(at_least, unknown, None, 0.05), Verdict::Invalid);
     }

@@ -207,7 +207,13 @@ impl Search {
             return Some(Capacity::Below { rate: lowest });
         }
         let estimate = self.estimate();
-        let is_precise = matches!(estimate, Capacity::Found { is_precise: true, .. });
+        let is_precise = matches!(
+            estimate,
+            Capacity::Found {
+                is_precise: true,
+                ..
+            }
+        );
         let enough = [TrialEnd::Held, TrialEnd::Failed]
             .into_iter()
             .all(|end| self.count(end) >= TRIALS_OF_EACH_KIND_MIN);

@@ -179,11 +179,35 @@ fn next_action(finding: &Finding) -> String {
     } else if is(|of| matches!(of, Capacity::Below { .. })) {
         "look at the service with `unstall run` at one user, or ask with a lower --from or another \
          --slo"
-    } else if is(|of| matches!(of, Capacity::AtLeast { because: Ceiling::Generator, .. })) {
+    } else if is(|of| {
+        matches!(
+            of,
+            Capacity::AtLeast {
+                because: Ceiling::Generator,
+                ..
+            }
+        )
+    }) {
         "give the load generator cores of its own, or another machine, to ask for more"
-    } else if is(|of| matches!(of, Capacity::AtLeast { because: Ceiling::Asked, .. })) {
+    } else if is(|of| {
+        matches!(
+            of,
+            Capacity::AtLeast {
+                because: Ceiling::Asked,
+                ..
+            }
+        )
+    }) {
         "ask for more with a higher --to"
-    } else if is(|of| matches!(of, Capacity::Found { is_precise: false, .. })) {
+    } else if is(|of| {
+        matches!(
+            of,
+            Capacity::Found {
+                is_precise: false,
+                ..
+            }
+        )
+    }) {
         "measure with longer blocks (--block), or on a quieter machine"
     } else {
         match finding.verdict {

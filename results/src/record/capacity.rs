@@ -3,6 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::Bounds;
+use crate::slo::Slo;
+use crate::validate::Violation;
+
+/// A search over all rates between these takes no more memory than it should.
+const RATE_MIN: f64 = 1e-4;
+const RATE_MAX: f64 = 1e7;
 
 /// The question of `unstall capacity`. Its blocks are at rates of their own, one level each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +28,47 @@ pub struct CapacityLoad {
 }
 
 impl CapacityLoad {
+    /// Checks that there is something to search and a way to.
+    ///
+    /// # Errors
+    /// The first [`Violation`], with its place below `place`.
+    pub(crate) fn validate(&self, place: &str) -> Result<(), Violation> {
+        let wrong = |field: &str, message: String| {
+            Err(Violation {
+                json_path: format!("{place}.{field}"),
+                message,
+            })
+        };
+        if let Err(error) = Slo::parse(&self.slo) {
+            return wrong("slo", format!("no objective: {error}"));
+        }
+        let rates = [
+            ("lowest_per_second", self.lowest_per_second),
+            ("from_per_second", self.from_per_second),
+            ("highest_per_second", self.highest_per_second),
+        ];
+        for (field, rate) in rates {
+            if !(RATE_MIN..=RATE_MAX).contains(&rate) {
+                let expected = format!("{rate}, expected a rate between {RATE_MIN} and {RATE_MAX}");
+                return wrong(field, expected);
+            }
+        }
+        if !rates.is_sorted_by(|left, right| left.1 <= right.1) {
+            return wrong(
+                "from_per_second",
+                format!(
+                    "{}, expected one between the lowest and the highest, {} and {}",
+                    self.from_per_second, self.lowest_per_second, self.highest_per_second
+                ),
+            );
+        }
+        if !(0.005..=1.0).contains(&self.precision) {
+            let expected = format!("{}, expected a share between 0.005 and 1", self.precision);
+            return wrong("precision", expected);
+        }
+        Ok(())
+    }
+
     /// The same for the search.
     pub fn bounds(&self) -> Bounds {
         Bounds {
