@@ -42,6 +42,8 @@ pub struct RouteTruth {
 
 #[derive(Debug, Default)]
 struct Truth {
+    /// Times as long as routes say.
+    slower: u32,
     routes: Mutex<BTreeMap<String, RouteTruth>>,
     /// Requests per route so far, for the one in N.
     turns: Mutex<BTreeMap<String, u64>>,
@@ -55,7 +57,19 @@ impl ExactDelay {
     /// # Errors
     /// When the system refuses the socket or the thread.
     pub fn start() -> io::Result<Self> {
-        let truth = Arc::new(Truth::default());
+        Self::start_slower(1)
+    }
+
+    /// Starts one on which everything takes so many times as long as its route says: the same
+    /// service, and another version of it.
+    ///
+    /// # Errors
+    /// As for [`ExactDelay::start`].
+    pub fn start_slower(times: u32) -> io::Result<Self> {
+        let truth = Arc::new(Truth {
+            slower: times,
+            ..Truth::default()
+        });
         let for_handler = Arc::clone(&truth);
         let peer = Peer::start("exact-delay", move |_, stream| for_handler.serve(stream))?;
         Ok(Self { peer, truth })
@@ -139,7 +153,7 @@ impl Truth {
             ["delay", ms] => number(ms)?,
             ["queue", workers, ms] => {
                 let workers = number(workers).filter(|n| (1..=WORKERS_MAX).contains(n))?;
-                let took = Duration::from_millis(number(ms)?);
+                let took = Duration::from_millis(number(ms)?) * self.slower;
                 return Some(self.queued(path, workers, took, received));
             }
             ["one-in", n, ms] => {
@@ -151,7 +165,7 @@ impl Truth {
             }
             _ => return None,
         };
-        Some(Duration::from_millis(ms))
+        Some(Duration::from_millis(ms) * self.slower)
     }
 
     /// How long a request waits for the worker that is free first, and is worked on.

@@ -38,7 +38,9 @@ fn search(folder: &Path, scenario: &str, arguments: &[&str]) -> Call {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 #[test]
@@ -51,7 +53,14 @@ fn a_known_capacity_is_found() {
     let found = search(
         folder.path(),
         "queue.toml",
-        &["--target", &url, "--slo", "p90<150ms,errors<1%", "--out", "c.json"],
+        &[
+            "--target",
+            &url,
+            "--slo",
+            "p90<150ms,errors<1%",
+            "--out",
+            "c.json",
+        ],
     );
     found.assert_code(0);
     let document = found.document();
@@ -59,45 +68,67 @@ fn a_known_capacity_is_found() {
     let version = &capacity["versions"][0];
     assert_eq!(version["outcome"], "found", "{capacity:#}");
     let (low, rate) = (&version["low_per_second"], &version["rate_per_second"]);
-    assert!(number(low) <= 200.0 && number(rate) <= 200.0 * SLACK, "{capacity:#}");
+    assert!(
+        number(low) <= 200.0 && number(rate) <= 200.0 * SLACK,
+        "{capacity:#}"
+    );
     let blocks = version["blocks"].as_array().expect("blocks");
     let held = blocks.iter().filter(|block| block["outcome"] == "held");
-    let fastest = held.map(|block| number(&block["rate_per_second"])).fold(0.0, f64::max);
+    let fastest = held
+        .map(|block| number(&block["rate_per_second"]))
+        .fold(0.0, f64::max);
     assert!(fastest <= 200.0 * SLACK, "{capacity:#}");
     // Far beyond it, arrivals pile up.
     let far = |block: &&Value| number(&block["rate_per_second"]) >= 390.0;
-    assert!(blocks.iter().filter(far).all(|block| block["outcome"] != "held"));
+    assert!(
+        blocks
+            .iter()
+            .filter(far)
+            .all(|block| block["outcome"] != "held")
+    );
 
     // The record holds the question, and whoever reads it finds the same answer.
     let record = store::read(&folder.path().join("c.json")).expect("a record");
     assert!(!record.interrupted);
-    let again = capacity::find(&record).expect("an objective").expect("a search");
+    let again = capacity::find(&record)
+        .expect("an objective")
+        .expect("a search");
     assert_eq!(capacity["headline"], again.headline.as_str());
-    let report = call(folder.path(), ["report", "c.json", "-o", "c.html", "--json"]);
+    let report = call(
+        folder.path(),
+        ["report", "c.json", "-o", "c.html", "--json"],
+    );
     report.assert_code(0);
-    assert_eq!(report.document()["capacities"][0]["headline"], capacity["headline"]);
+    assert_eq!(
+        report.document()["capacities"][0]["headline"],
+        capacity["headline"]
+    );
     let page = std::fs::read_to_string(folder.path().join("c.html")).expect("a page");
     assert!(page.contains("Every block by its rate"));
 }
 
 #[test]
-fn half_the_workers_are_half_the_capacity() {
+fn half_the_capacity_is_a_regression() {
     let folder = tempfile::tempdir().expect("a folder");
+    write_scenario(folder.path(), "halved", "/queue/6/20");
+    // 300 per second and 150.
     let server = ExactDelay::start().expect("a server");
-    let text = "name = \"halved\"\ndescribe = \"A queue\"\n\n[vars]\nworkers = \"6\"\n\n[[request]]\n\
-                name = \"GET it\"\nmethod = \"GET\"\npath = \"/queue/6/20\"\ntimeout = \"2s\"\n\
-                [request.expect]\nstatus = 200\n";
-    std::fs::write(folder.path().join("halved.toml"), text).expect("a scenario");
-    let slow = ExactDelay::start().expect("a server");
-    // The same path of a server that takes its time: others keep its workers busy already.
-    let busy = Busy::new(&slow.url());
-    let (before, after) = (server.url(), slow.url());
+    let slower = ExactDelay::start_slower(2).expect("a server");
+    let (before, after) = (server.url(), slower.url());
     let found = search(
         folder.path(),
         "halved.toml",
-        &["--before", &before, "--after", &after, "--slo", "p90<150ms", "--seed", "1"],
+        &[
+            "--before",
+            &before,
+            "--after",
+            &after,
+            "--slo",
+            "p90<150ms",
+            "--seed",
+            "1",
+        ],
     );
-    drop(busy);
     found.assert_code(1);
     let document = found.document();
     assert_eq!(document["verdict"], "regression");
@@ -115,14 +146,26 @@ fn an_objective_that_never_holds_is_below_the_lowest_rate() {
     let found = search(
         folder.path(),
         "slow.toml",
-        &["--target", &url, "--slo", "GET it:p50<20ms", "--block", "1s", "--blocks", "6"],
+        &[
+            "--target",
+            &url,
+            "--slo",
+            "GET it:p50<20ms",
+            "--block",
+            "1s",
+            "--blocks",
+            "6",
+        ],
     );
     found.assert_code(0);
     let document = found.document();
     let version = &document["capacities"][0]["versions"][0];
     assert_eq!(version["outcome"], "below", "{document:#}");
     let reading = &version["blocks"][0]["readings"][0];
-    assert!(number(&reading["value"]) >= 30.0 && reading["limit"] == 20.0, "{reading}");
+    assert!(
+        number(&reading["value"]) >= 30.0 && reading["limit"] == 20.0,
+        "{reading}"
+    );
 }
 
 #[test]
@@ -134,14 +177,28 @@ fn what_held_at_the_highest_rate_is_a_lower_bound() {
     let found = search(
         folder.path(),
         "easy.toml",
-        &["--target", &url, "--slo", "errors<50%", "--to", "60", "--block", "1s"],
+        &[
+            "--target",
+            &url,
+            "--slo",
+            "errors<50%",
+            "--to",
+            "60",
+            "--block",
+            "1s",
+        ],
     );
     found.assert_code(0);
     let document = found.document();
     let version = &document["capacities"][0]["versions"][0];
     assert_eq!(version["outcome"], "at_least", "{document:#}");
-    assert_eq!((&version["because"], number(&version["rate_per_second"])), (&"asked".into(), 60.0));
-    let headline = document["capacities"][0]["headline"].as_str().expect("a headline");
+    assert_eq!(
+        (&version["because"], number(&version["rate_per_second"])),
+        (&"asked".into(), 60.0)
+    );
+    let headline = document["capacities"][0]["headline"]
+        .as_str()
+        .expect("a headline");
     assert!(headline.starts_with("capacity at least 60/s"), "{headline}");
 }
 
@@ -150,12 +207,25 @@ fn mistakes_are_told_before_anything_is_sent() {
     let folder = tempfile::tempdir().expect("a folder");
     write_scenario(folder.path(), "one", "/");
     let with = |slo| {
-        let target = ["capacity", "one.toml", "--target", "http://127.0.0.1:9", "--slo", slo];
+        let target = [
+            "capacity",
+            "one.toml",
+            "--target",
+            "http://127.0.0.1:9",
+            "--slo",
+            slo,
+        ];
         call(folder.path(), target)
     };
-    with("p95<200").assert_code(2).assert_stderr(&["--slo", "200ms", "^"]);
-    with("GET other:p95<1s").assert_code(2).assert_stderr(&["GET it"]);
-    with("ttft.p95<1s").assert_code(2).assert_stderr(&["stream"]);
+    with("p95<200")
+        .assert_code(2)
+        .assert_stderr(&["--slo", "200ms", "^"]);
+    with("GET other:p95<1s")
+        .assert_code(2)
+        .assert_stderr(&["GET it"]);
+    with("ttft.p95<1s")
+        .assert_code(2)
+        .assert_stderr(&["stream"]);
     let neither = call(folder.path(), ["capacity", "one.toml", "--slo", "p95<1s"]);
     neither.assert_code(2).assert_stderr(&["--target"]);
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -95,7 +95,10 @@ fn from_csv(folder: &Path) -> BTreeMap<String, (u64, u64)> {
     for row in reader.deserialize() {
         let row: BTreeMap<String, String> = row.expect("a row of the header's length");
         let number = |column: &str| row[column].parse::<u64>().expect("a number");
-        assert_eq!((row["scenario"].as_str(), row["valid"].as_str()), ("two \"ways\"", "true"));
+        assert_eq!(
+            (row["scenario"].as_str(), row["valid"].as_str()),
+            ("two \"ways\"", "true")
+        );
         assert!(["2", "4"].contains(&row["concurrency"].as_str()));
         let sum: &mut (u64, u64) = sums.entry(row["endpoint"].clone()).or_default();
         sum.0 += number("completed");
@@ -134,24 +137,47 @@ fn check_hdr_log(folder: &Path, record: &RunRecord) {
             continue;
         };
         let tag = interval.tag().expect("a tag").as_str().to_owned();
-        let bytes = STANDARD.decode(interval.encoded_histogram()).expect("base64");
+        let bytes = STANDARD
+            .decode(interval.encoded_histogram())
+            .expect("base64");
         let histogram: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .expect("a V2 histogram");
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a short test")]
         let longest_ms = histogram.max() as f64 / 1e6;
-        assert!((longest_ms / interval.max() - 1.0).abs() < 0.003, "{longest_ms}");
+        assert!(
+            (longest_ms / interval.max() - 1.0).abs() < 0.003,
+            "{longest_ms}"
+        );
         ends.push(interval.start_timestamp() + interval.duration());
-        let sum = all.entry(tag).or_insert_with(|| Histogram::new(3).expect("3 digits"));
+        let sum = all
+            .entry(tag)
+            .or_insert_with(|| Histogram::new(3).expect("3 digits"));
         sum.add(&histogram).expect("one that grows");
     }
     assert!(ends.is_sorted());
-    let counts: Vec<(&str, u64)> = all.iter().map(|(tag, sum)| (tag.as_str(), sum.len())).collect();
-    assert_eq!(counts, [("GET_a__\"b\"_c@c=2", 400), ("GET_a__\"b\"_c@c=4", 400)].map(|(tag, n)| {
-        (if tag.ends_with('2') { "GET_a___b__c@c=2" } else { "GET_a___b__c@c=4" }, n)
-    }));
+    let counts: Vec<(&str, u64)> = all
+        .iter()
+        .map(|(tag, sum)| (tag.as_str(), sum.len()))
+        .collect();
+    assert_eq!(
+        counts,
+        [("GET_a__\"b\"_c@c=2", 400), ("GET_a__\"b\"_c@c=4", 400)].map(|(tag, n)| {
+            (
+                if tag.ends_with('2') {
+                    "GET_a___b__c@c=2"
+                } else {
+                    "GET_a___b__c@c=4"
+                },
+                n,
+            )
+        })
+    );
     for (block, sum) in record.blocks.iter().zip(all.values()) {
-        let ours = block.endpoints["GET a, \"b\" c"].response.quantile_us(0.5).expect("a median");
+        let ours = block.endpoints["GET a, \"b\" c"]
+            .response
+            .quantile_us(0.5)
+            .expect("a median");
         let theirs = sum.value_at_quantile(0.5) / 1_000;
         assert!(ours.abs_diff(theirs) <= 1 + ours / 400, "{ours} {theirs}");
     }
@@ -194,7 +220,14 @@ fn files_are_not_lost_and_forms_not_guessed() {
     let refused = |name: &str, words: &[&str]| {
         let mut command = unstall(folder.path());
         command.env("EXPORT_TEST_TOKEN", SECRET);
-        command.args(["run", "two.toml", "--target", "http://127.0.0.1:9", "--export", name]);
+        command.args([
+            "run",
+            "two.toml",
+            "--target",
+            "http://127.0.0.1:9",
+            "--export",
+            name,
+        ]);
         let call = crate::program::Call::of(command.output().expect("unstall starts"));
         call.assert_code(2).assert_stderr(words);
     };

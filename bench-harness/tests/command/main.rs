@@ -2,6 +2,8 @@
 //! and an exit code out.
 
 mod bystander;
+mod capacity;
+mod exports;
 mod interruption;
 mod measuring;
 mod mistakes;
