@@ -39,29 +39,40 @@ struct Settling<'a> {
     slo: Slo,
     endpoints: Vec<EndpointIdentity>,
     stop: Stop,
-    /// No block was measured yet.
-    is_fresh: bool,
+    /// Whether each version held the objective before its first block, with nobody beside it.
+    holds_alone: BTreeMap<&'static str, bool>,
 }
 
 impl Stage for Settling<'_> {
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
         let prepared = self.versions.prepare(turn)?;
-        if let Prepared::Running(target) = &prepared
-            && !self.is_fresh
-        {
-            self.settle(target);
+        if let Prepared::Running(target) = &prepared {
+            match self.holds_alone.get(turn.arm) {
+                None => {
+                    let holds = self.holds(target);
+                    self.holds_alone.insert(turn.arm, holds);
+                }
+                Some(true) => self.settle(target),
+                // One that never does is measured as it is.
+                Some(false) => {}
+            }
         }
-        self.is_fresh = false;
         Ok(prepared)
     }
 }
 
 impl Settling<'_> {
-    /// Sends the scenario once and again until it holds the objective with nobody beside it. A
-    /// service that never does is measured as it is.
+    /// Waits until it holds the objective again with nobody beside it.
     fn settle(&self, target: &Target) {
         const PAUSE: Duration = Duration::from_millis(200);
         let deadline = Instant::now() + SETTLED_WITHIN;
+        while !self.holds(target) && Instant::now() < deadline && !self.stop.is_requested() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends the scenario once. What keeps it from answering is the next block's to find out.
+    fn holds(&self, target: &Target) -> bool {
         let spec = BlockSpec {
             warmup: Warmup {
                 rounds_per_user: 0,
@@ -75,24 +86,12 @@ impl Settling<'_> {
             pair: 0,
             position: 0,
         };
-        while Instant::now() < deadline && !self.stop.is_requested() {
-            let service = Service::Running(target);
-            let looked = block::measure(
-                &self.plan,
-                service,
-                &place,
-                &spec,
-                &self.stop,
-                &Arc::default(),
-            );
-            // What keeps it from answering is the next block's to find out.
-            let Ok(looked) = looked else { return };
+        let (service, progress) = (Service::Running(target), Arc::default());
+        let looked = block::measure(&self.plan, service, &place, &spec, &self.stop, &progress);
+        looked.is_ok_and(|looked| {
             let readings = self.slo.read(&looked.block, &self.endpoints);
-            if readings.iter().all(|reading| reading.holds) {
-                return;
-            }
-            std::thread::sleep(PAUSE);
-        }
+            readings.iter().all(|reading| reading.holds)
+        })
     }
 }
 
@@ -138,7 +137,7 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
             endpoints: session.record.scenario.endpoints.clone(),
             slo: slo.clone(),
             stop: stop.clone(),
-            is_fresh: true,
+            holds_alone: BTreeMap::new(),
             plan: Arc::clone(&plan),
         };
         let mut search = search(&arguments, &slo, &plan, &session, &versions)?;

@@ -101,6 +101,12 @@ pub enum Ceiling {
     Generator,
 }
 
+/// Blocks at a rate that have to be spoilt before the load generator is held to be unable to offer
+/// it: two that were measured twice.
+const SPOILT_MIN: usize = 4;
+/// Rates whose logarithms are nearer than this are one.
+const SAME: f64 = 0.01;
+
 /// A search with what it has seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
@@ -265,11 +271,19 @@ impl Search {
         self.rates(TrialEnd::Failed).reduce(f64::min)
     }
 
-    /// The lowest rate that the load generator could not offer, above all that it could.
+    /// The lowest rate that the load generator could not offer, above all that it could. One that
+    /// was spoilt less often may have met a busy moment, and is tried again.
     fn ceiling(&self) -> Option<f64> {
         let offered = self.fastest_held().unwrap_or(0.0);
-        let spoilt = self.rates(TrialEnd::Spoilt);
-        spoilt.filter(|rate| *rate > offered).reduce(f64::min)
+        let spoilt = || self.rates(TrialEnd::Spoilt);
+        let times = |rate: f64| {
+            spoilt()
+                .filter(|other| (other / rate).ln().abs() < SAME)
+                .count()
+        };
+        spoilt()
+            .filter(|rate| *rate > offered && times(*rate) >= SPOILT_MIN)
+            .reduce(f64::min)
     }
 }
 
