@@ -167,3 +167,70 @@ fn of_arm(record: &RunRecord, load: &CapacityLoad, slo: &Slo, name: &str) -> (Se
     };
     (search, finding)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{CapacitySpec, EndpointSpec, capacity_record, run_record};
+
+    fn found(before: f64, after: Option<f64>, highest: f64) -> Finding {
+        let spec = CapacitySpec {
+            before,
+            after,
+            highest,
+        };
+        let record = capacity_record(1, spec);
+        assert_eq!(record.validate(), Ok(()));
+        let finding = find(&record).expect("an objective");
+        finding.expect("a search")
+    }
+
+    #[test]
+    fn what_was_found_is_said() {
+        let cases = [
+            found(400.0, None, 5_000.0),
+            found(4_000.0, None, 500.0),
+            found(5.0, None, 5_000.0),
+            found(400.0, Some(600.0), 5_000.0),
+            found(400.0, Some(300.0), 5_000.0),
+            found(400.0, Some(404.0), 5_000.0),
+            found(400.0, Some(4_000.0), 600.0),
+            found(400.0, Some(5.0), 600.0),
+        ];
+        let said: Vec<String> = cases
+            .iter()
+            .map(|finding| {
+                format!(
+                    "{:?}: {}\n  {}\n  next: {}\n",
+                    finding.verdict,
+                    finding.headline,
+                    finding.notes.join("\n  "),
+                    finding.next_action
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+
+    #[test]
+    fn a_record_of_another_kind_has_no_capacity() {
+        let record = run_record(1, 10, &[EndpointSpec::new("GET a", 10.0)]);
+        assert_eq!(find(&record), Ok(None));
+    }
+
+    #[test]
+    fn an_invalid_block_says_nothing_of_the_service() {
+        let spec = CapacitySpec {
+            before: 400.0,
+            after: None,
+            highest: 5_000.0,
+        };
+        let mut record = capacity_record(1, spec);
+        for block in &mut record.blocks {
+            block.validity.ok = false;
+        }
+        let finding = find(&record).expect("an objective").expect("a search");
+        assert_eq!(finding.arms[0].capacity, Capacity::Unknown);
+        assert_eq!(finding.verdict, Some(Verdict::Invalid));
+    }
+}

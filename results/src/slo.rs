@@ -393,7 +393,7 @@ fn time_us(text: &str) -> Result<f64, String> {
         _ => return Err(format!("`{unit}` is no unit of time; use us, ms or s")),
     };
     let us = number * scale;
-    if us < 1.0 || us > 3.6e9 {
+    if !(1.0..=3.6e9).contains(&us) {
         return Err(format!(
             "`{text}` can't be told: a limit is between 1us and 3600s"
         ));

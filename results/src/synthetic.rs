@@ -6,6 +6,7 @@
 //! drifts during the session, and a level of its own for every process start.
 
 mod bystander;
+mod capacity;
 mod stream;
 mod watch;
 
@@ -24,6 +25,7 @@ use crate::record::{
 };
 
 pub use bystander::{ProbeSpec, add_probe};
+pub use capacity::{CapacitySpec, capacity_record};
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 

@@ -212,7 +212,7 @@ fn what_held_at_the_highest_rate_is_a_lower_bound() {
     }
     let headline = document["capacities"][0]["headline"].as_str();
     let headline = headline.expect("a headline");
-    assert!(headline.starts_with("capacity at least "), "{headline}");
+    assert!(headline.starts_with("Capacity at least "), "{headline}");
 }
 
 /// On a machine that starves the load generator there is nothing to be right about but that it

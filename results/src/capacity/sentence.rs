@@ -10,7 +10,7 @@ use crate::wording::number;
 pub(super) fn tell(mut finding: Finding) -> Finding {
     finding.headline = match finding.arms.as_slice() {
         [before, after] => two(before, after, finding.ratio),
-        [only] => format!("{} with {}", capacity(only.capacity), finding.slo),
+        [only] => format!("Capacity {} with {}", capacity(only.capacity), finding.slo),
         _ => String::new(),
     };
     finding.notes = notes(&finding);
@@ -19,12 +19,12 @@ pub(super) fn tell(mut finding: Finding) -> Finding {
 }
 
 /// `412/s (95 % interval 395 … 431)`.
-pub(super) fn capacity(capacity: Capacity) -> String {
+fn capacity(capacity: Capacity) -> String {
     match capacity {
         Capacity::Found {
             rate, low, high, ..
         } => format!(
-            "capacity {}/s (95 % interval {} … {})",
+            "{}/s (95 % interval {} … {})",
             number(rate),
             number(low),
             number(high)
@@ -34,20 +34,16 @@ pub(super) fn capacity(capacity: Capacity) -> String {
                 Ceiling::Generator => "the load generator could not offer more",
                 Ceiling::Asked => "no more was asked for",
             };
-            format!("capacity at least {}/s ({why})", number(rate))
+            format!("at least {}/s ({why})", number(rate))
         }
         Capacity::Below { rate } => {
-            format!("capacity below {}/s, the lowest rate tried", number(rate))
+            format!("below {}/s (the lowest rate tried)", number(rate))
         }
-        Capacity::Unknown => "capacity unknown".to_owned(),
+        Capacity::Unknown => "unknown".to_owned(),
     }
 }
 
 fn two(before: &ArmFinding, after: &ArmFinding, ratio: Option<Ratio>) -> String {
-    let of = |arm: &ArmFinding| {
-        let text = capacity(arm.capacity);
-        text.trim_start_matches("capacity ").to_owned()
-    };
     let change = match ratio {
         Some(Ratio {
             estimate: Some(estimate),
@@ -63,9 +59,18 @@ fn two(before: &ArmFinding, after: &ArmFinding, ratio: Option<Ratio>) -> String 
         Some(Ratio {
             high: Some(high), ..
         }) => format!("Capacity at most ×{}; {}", cut_up(high), goal(ratio)),
-        _ => "The ratio of both capacities is not known".to_owned(),
+        _ => match (before.capacity, after.capacity) {
+            (Capacity::Below { .. }, Capacity::Below { .. }) => {
+                "Neither version holds the objective at any rate tried"
+            }
+            (Capacity::Below { .. }, _) => "Only the new version holds the objective",
+            (_, Capacity::Below { .. }) => "The new version holds the objective at no rate tried",
+            _ => "The ratio of both capacities is not known",
+        }
+        .to_owned(),
     };
-    format!("{change}; before {}, after {}", of(before), of(after))
+    let (before, after) = (capacity(before.capacity), capacity(after.capacity));
+    format!("{change}; before {before}, after {after}")
 }
 
 /// Two digits, never above what was found.
@@ -147,7 +152,7 @@ fn why_failed(trial: &super::SeenTrial) -> String {
 }
 
 /// `p95<200ms did not hold on GET usage (231 ms)`.
-pub(super) fn reading(reading: &crate::slo::Reading) -> String {
+fn reading(reading: &crate::slo::Reading) -> String {
     let place = match &reading.endpoint {
         Some(endpoint) if !reading.objective.starts_with(endpoint.as_str()) => {
             format!(" on {endpoint}")
