@@ -190,14 +190,7 @@ fn assemble(
         (Some(samples), probe.refusal)
     });
     warnings.extend(probe.as_ref().and_then(bystander::doubt));
-    if measurement.ended == Ended::ServiceGone {
-        warnings.push(format!(
-            "the service gave no answer at all for {} s and was given up after {} requests: \
-             see its log; the block holds what came before",
-            spec.patience.as_secs_f64(),
-            measurement.offered,
-        ));
-    }
+    warnings.extend(gone(&measurement, spec));
     warnings.extend(measurement.doubtful_gaps());
     let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
@@ -237,6 +230,17 @@ fn assemble(
         probe_refusal,
         watch_refusal,
     }
+}
+
+fn gone(measurement: &BlockMeasurement, spec: &BlockSpec) -> Option<String> {
+    (measurement.ended == Ended::ServiceGone).then(|| {
+        format!(
+            "the service gave no answer at all for {} s and was given up after {} requests: \
+             see its log; the block holds what came before",
+            spec.patience.as_secs_f64(),
+            measurement.offered,
+        )
+    })
 }
 
 /// What was seen of the loops, and why nothing was, which is also a warning.

@@ -81,21 +81,26 @@ fn load(server: &NullServer, users: u32) -> Result<BlockMeasurement, EngineError
     };
     run_block(
         &Arc::new(plan),
-        &Target::loopback(server.port),
+        &server.target(),
         &spec,
         &Stop::new(),
         &Arc::new(Progress::new()),
     )
 }
 
-/// Answers every request at once, on one thread. Dropped, it ends.
-struct NullServer {
+/// A server on loopback that answers every request at once, on one thread. Dropped, it ends.
+#[derive(Debug)]
+pub struct NullServer {
     port: u16,
     _running: oneshot::Sender<()>,
 }
 
 impl NullServer {
-    fn start() -> io::Result<Self> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the system refuses the socket or the thread.
+    pub fn start() -> io::Result<Self> {
         let (running, over) = oneshot::channel();
         let (told, port) = mpsc::channel();
         let serve = move || {
@@ -114,6 +119,11 @@ impl NullServer {
             port: port.recv().unwrap_or_else(|mpsc::RecvError| ended())?,
             _running: running,
         })
+    }
+
+    /// Where it listens.
+    pub fn target(&self) -> Target {
+        Target::loopback(self.port)
     }
 }
 

@@ -79,7 +79,7 @@ fn ports(needed: u64, available: u64) -> Result<(), LimitError> {
     Err(LimitError::Ports { needed, available })
 }
 
-/// `32768	60999` → 28232.
+/// `32768 60999` → 28232.
 fn port_count(range: &str) -> Option<u64> {
     let mut ends = range.split_whitespace().map(str::parse::<u64>);
     let (low, high) = (ends.next()?.ok()?, ends.next()?.ok()?);

@@ -78,7 +78,7 @@ mod tests {
             Level::Users(20),
             Level::of_rate(50.0),
             Level::of_rate(0.5),
-            Level::of_rate(1_234.5678),
+            Level::of_rate(1_234.567_8),
             Level::of_rate(0.0),
         ]
         .iter()

@@ -275,7 +275,7 @@ mod tests {
         });
         let near = near_the_floor(&measured);
         assert_eq!(near.len(), 1, "{near:?}");
-        assert!(near[0].starts_with("GET a: its p50 of 0.1"), "{near:?}");
+        assert!(near[0].starts_with("GET a: its p50 of 0."), "{near:?}");
     }
 
     #[test]

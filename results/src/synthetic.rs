@@ -7,6 +7,7 @@
 
 mod bystander;
 mod capacity;
+mod open;
 mod stream;
 mod watch;
 
@@ -26,6 +27,7 @@ use crate::record::{
 
 pub use bystander::{ProbeSpec, add_probe};
 pub use capacity::{CapacitySpec, capacity_record};
+pub use open::add_open;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 
@@ -159,10 +161,7 @@ impl Session {
         let wall_ns = (busy_us / 20.0 * 1_000.0) as u64 + 1;
         let started_mono_ns = *clock_ns;
         *clock_ns += wall_ns + 2_000_000_000;
-        let mut errors = BTreeMap::new();
-        for (kind, count) in samples.values().flat_map(|s: &EndpointSamples| &s.errors) {
-            *errors.entry(*kind).or_insert(0) += count;
-        }
+        let errors = errors_of(&samples);
         let offered = requests * endpoints.len() as u64;
         let completed = samples.values().map(|s| s.completed).sum();
         let changed = endpoints.iter().any(|spec| spec.ratio != 1.0);
@@ -307,6 +306,14 @@ impl Session {
         lag.compact();
         lag
     }
+}
+
+fn errors_of(samples: &BTreeMap<String, EndpointSamples>) -> BTreeMap<ErrorKind, u64> {
+    let mut errors = BTreeMap::new();
+    for (kind, count) in samples.values().flat_map(|samples| &samples.errors) {
+        *errors.entry(*kind).or_insert(0) += count;
+    }
+    errors
 }
 
 /// Blocks begin 5 s apart.

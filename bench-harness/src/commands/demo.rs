@@ -176,10 +176,8 @@ fn open(
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
-    let turns = session::turns(&design, |users| LoadModel::Closed {
-        users,
-        amount: Amount::PerEndpoint(REQUESTS),
-    });
+    let amount = Amount::PerEndpoint(REQUESTS);
+    let turns = session::turns(&design, |users| LoadModel::Closed { users, amount });
     let (warmup_per_user, warmup_ms_min) = if arguments.quick {
         WARMUP_QUICK
     } else {

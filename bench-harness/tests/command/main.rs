@@ -7,6 +7,7 @@ mod exports;
 mod interruption;
 mod measuring;
 mod mistakes;
+mod open;
 mod program;
 mod proving;
 mod records;

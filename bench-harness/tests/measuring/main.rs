@@ -5,6 +5,7 @@ mod endless;
 mod faults;
 mod iterations;
 mod monitor;
+mod open;
 mod service;
 mod stopping;
 mod streams;
