@@ -17,11 +17,15 @@ use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
 #[path = "../tests/render/fixture/mod.rs"]
 mod fixture;
 
+/// What can be shown.
+const SHOWN: &str =
+    "steps, judged, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = PathBuf::from(arguments.next().ok_or(
-        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|capacity|large|edges|hostile]",
-    )?);
+    let path = PathBuf::from(arguments.next().ok_or(format!(
+        "usage: render FILE.(html|md|xml|txt) [one of {SHOWN}]"
+    ))?);
     let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
     let compared = match shown.as_str() {
         "steps" => vec![fixture::passing(), fixture::regressing()],
@@ -33,12 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
         "run" | "capacity" => Vec::new(),
-        other => {
-            return Err(format!(
-                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, capacity, large, edges, hostile"
-            )
-            .into());
-        }
+        other => return Err(format!("`{other}` is none of {SHOWN}").into()),
     };
     let observed = match shown.as_str() {
         "capacity" => fixture::searched(Some(600.0)),

@@ -4,7 +4,7 @@ use unstall_results::capacity::{ArmFinding, Capacity, Finding, SeenTrial, TrialE
 use unstall_results::comparison::{Metric, Verdict};
 use unstall_results::slo::Reading;
 
-use crate::{Entry, numbers};
+use crate::{Entry, numbers, vocabulary};
 
 impl Entry<'_> {
     /// What its record shows of capacity; `None` of any other record.
@@ -18,6 +18,15 @@ impl Entry<'_> {
 pub(crate) fn verdict(entry: &Entry<'_>) -> Option<Verdict> {
     entry.record.load.capacity.as_ref()?;
     entry.capacity()?.verdict
+}
+
+/// What a verdict over capacities means.
+pub(crate) fn meaning(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "the new version takes about as much as the old one, or more",
+        Verdict::Regression => "the new version takes less",
+        Verdict::Inconclusive | Verdict::Invalid => vocabulary::verdict_meaning(verdict),
+    }
 }
 
 /// Arrivals per second.

@@ -9,7 +9,7 @@ use unstall_bench_harness::block::{self, BlockPlace, Service};
 use unstall_bench_harness::engine::{Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
 use unstall_bench_harness::{floor, limits};
 use unstall_results::level::OPEN;
-use unstall_results::record::{self, CapacityLoad, EndpointIdentity, Load};
+use unstall_results::record::{CapacityLoad, EndpointIdentity, Load};
 use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Plan};
 
@@ -228,18 +228,7 @@ fn open(
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
         probe: opening::probe(plan),
-        open: Some(record::OpenLoad {
-            arrivals: match shape.arrivals {
-                Arrivals::Poisson => "poisson",
-                Arrivals::Constant => "constant",
-            }
-            .to_owned(),
-            stages: vec![record::OpenStage {
-                rate_per_second: None,
-                duration_ms: u64::try_from(arguments.block.as_millis()).unwrap_or(u64::MAX),
-            }],
-            in_flight_max: shape.in_flight_max,
-        }),
+        open: Some(shape.record()),
         capacity: Some(CapacityLoad {
             slo: slo.to_string(),
             from_per_second: arguments.from,

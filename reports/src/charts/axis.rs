@@ -179,6 +179,10 @@ impl Rates {
         for tick in self.ticks() {
             let x = self.x(tick);
             canvas.line(Role::Grid, vec![(x, TOP), (x, BOTTOM)], 1);
+            // A label at the very edge would be cut.
+            if x > RIGHT - 20 {
+                continue;
+            }
             let at = (x, BOTTOM + 10);
             canvas.text(
                 Role::Label,

@@ -40,7 +40,7 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         out,
         "<section class=\"answer is-{}\" aria-labelledby=\"answer\">{}",
         vocabulary::verdict(verdict),
-        verdict_line(verdict)
+        verdict_line(verdict, vocabulary::verdict_meaning(verdict))
     )?;
     if let [(_, _, comparison)] = compared.as_slice() {
         writeln!(
@@ -70,13 +70,12 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     writeln!(out, "</section>")
 }
 
-pub(super) fn verdict_line(verdict: Verdict) -> String {
+pub(super) fn verdict_line(verdict: Verdict, meaning: &str) -> String {
     format!(
         "<p class=\"verdict\"><span class=\"sign\" aria-hidden=\"true\">{}</span> \
-         <strong>{}</strong> <span class=\"meaning\">{}</span></p>",
+         <strong>{}</strong> <span class=\"meaning\">{meaning}</span></p>",
         vocabulary::verdict_sign(verdict),
         vocabulary::verdict(verdict),
-        vocabulary::verdict_meaning(verdict)
     )
 }
 

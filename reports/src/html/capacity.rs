@@ -23,7 +23,7 @@ pub(super) fn write_answer(
         out,
         "<section class=\"answer is-{class}\" aria-labelledby=\"answer\">{}",
         match report.verdict() {
-            Some(verdict) => answer::verdict_line(verdict),
+            Some(verdict) => answer::verdict_line(verdict, capacity::meaning(verdict)),
             None => "<p class=\"verdict\"><strong>capacity</strong> <span class=\"meaning\">one \
                      version, not compared: no verdict</span></p>"
                 .to_owned(),

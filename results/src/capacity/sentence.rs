@@ -180,9 +180,9 @@ fn value(reading: &crate::slo::Reading) -> String {
 fn next_action(finding: &Finding) -> String {
     let is = |of: fn(&Capacity) -> bool| finding.arms.iter().any(|arm| of(&arm.capacity));
     let text = if is(|of| matches!(of, Capacity::Unknown)) {
-        "see why the blocks are not valid, and measure again"
+        "See why the blocks are not valid, and measure again"
     } else if is(|of| matches!(of, Capacity::Below { .. })) {
-        "look at the service with `unstall run` at one user, or ask with a lower --from or another \
+        "Look at the service with `unstall run` at one user, or ask with a lower --from or another \
          --slo"
     } else if is(|of| {
         matches!(
@@ -193,7 +193,7 @@ fn next_action(finding: &Finding) -> String {
             }
         )
     }) {
-        "give the load generator cores of its own, or another machine, to ask for more"
+        "Give the load generator cores of its own, or another machine, to ask for more"
     } else if is(|of| {
         matches!(
             of,
@@ -203,7 +203,7 @@ fn next_action(finding: &Finding) -> String {
             }
         )
     }) {
-        "ask for more with a higher --to"
+        "Ask for more with a higher --to"
     } else if is(|of| {
         matches!(
             of,
@@ -213,16 +213,16 @@ fn next_action(finding: &Finding) -> String {
             }
         )
     }) {
-        "measure with longer blocks (--block), or on a quieter machine"
+        "Measure with longer blocks (--block), or on a quieter machine"
     } else {
         match finding.verdict {
             Some(Verdict::Regression) => {
-                "find out what holds the new version up at the rate at which it fails: `unstall \
+                "Find out what holds the new version up at the rate at which it fails: `unstall \
                  watch`"
             }
-            Some(Verdict::Inconclusive) => "ask for more precision with --precision",
-            Some(Verdict::Pass) => "keep the new version; plan with the lower end of its interval",
-            _ => "plan with the lower end of the interval",
+            Some(Verdict::Inconclusive) => "Ask for more precision with --precision",
+            Some(Verdict::Pass) => "Keep the new version; plan with the lower end of its interval",
+            _ => "Plan with the lower end of the interval",
         }
     };
     match finding.verdict {

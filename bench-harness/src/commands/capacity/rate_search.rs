@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unstall_bench_harness::engine::{LoadModel, OpenLoad};
 use unstall_results::capacity::{self, Bounds, Capacity, Search, Step, TrialEnd};
-use unstall_results::record::RunRecord;
+use unstall_results::record::{self, RunRecord};
 use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Stage};
 
@@ -24,6 +24,24 @@ pub(crate) struct BlockShape {
     pub(crate) length: Duration,
     /// Arrivals that are served at once.
     pub(crate) in_flight_max: u32,
+}
+
+impl BlockShape {
+    /// For the record.
+    pub(super) fn record(&self) -> record::OpenLoad {
+        let arrivals = match self.arrivals {
+            Arrivals::Poisson => "poisson",
+            Arrivals::Constant => "constant",
+        };
+        record::OpenLoad {
+            arrivals: arrivals.to_owned(),
+            stages: vec![record::OpenStage {
+                rate_per_second: None,
+                duration_ms: u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX),
+            }],
+            in_flight_max: self.in_flight_max,
+        }
+    }
 }
 
 /// One or two searches, block by block.
