@@ -193,7 +193,7 @@ fn assemble(
     warnings.extend(gone(&measurement, spec));
     warnings.extend(measurement.doubtful_gaps());
     let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
-    let validity = validity(&measurement, surroundings.steal_share, &warnings);
+    let validity = validity(&measurement, spec, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),
         pair: place.pair,
@@ -338,6 +338,7 @@ fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
+    spec: &BlockSpec,
     steal_share: Option<f64>,
     notes: &[String],
 ) -> BlockValidity {
@@ -355,10 +356,12 @@ fn validity(
     }
     let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
     let (lag_us_max, less) = match &measurement.open {
-        Some(_) => (
-            open_lag_limit_us(&measurement.endpoints, &Policy::default()),
-            "offer a lower rate",
-        ),
+        Some(_) => {
+            let asked = spec.lag_p99_max.map(|most| most.as_micros());
+            let asked = asked.and_then(|us| u64::try_from(us).ok());
+            let usual = || open_lag_limit_us(&measurement.endpoints, &Policy::default());
+            (asked.unwrap_or_else(usual), "offer a lower rate")
+        }
         None => (GENERATOR_LAG_P99_US_MAX, "use fewer users"),
     };
     if lag_p99_us > lag_us_max {

@@ -13,7 +13,7 @@ use unstall_bench_harness::engine::{BlockSpec, LoadModel, ProbeSpec, Stop, Targe
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::level::Level;
-use unstall_results::record::RunRecord;
+use unstall_results::record::{CapacityLoad, RunRecord};
 use unstall_scenarios::plan::Plan;
 use unstall_testbed::Guard;
 
@@ -302,6 +302,7 @@ impl Session {
                 is_proven: self.probed.contains(turn.arm),
             }),
             watch: self.watch,
+            lag_p99_max: load.capacity.as_ref().and_then(CapacityLoad::lag_p99_max),
             by_endpoint: self.exports.want_seconds(),
             ..BlockSpec::default()
         };

@@ -6,6 +6,7 @@
 
 use crate::comparison::Verdict;
 use crate::level::Level;
+use crate::policy::{GENERATOR_BUSY_SHARE_MAX, STEAL_SHARE_MAX};
 use crate::record::{Block, CapacityLoad, EndpointIdentity, RunRecord};
 use crate::saturation;
 use crate::slo::{Reading, Slo, SloError};
@@ -78,9 +79,12 @@ pub fn read_block(slo: &Slo, block: &Block, endpoints: &[EndpointIdentity]) -> S
         rate: rate_of(block),
         ended_per_second: block.open.as_ref().and_then(|open| open.ended_per_second()),
         end: match (block.validity.ok, holds) {
-            (false, _) => TrialEnd::Spoilt,
-            (true, true) => TrialEnd::Held,
-            (true, false) => TrialEnd::Failed,
+            // Our own lateness only adds to the times, so what holds in spite of it holds. What
+            // could not be sent at all was not offered.
+            (ok, true) if ok || block.local_faults.is_empty() => TrialEnd::Held,
+            // Neither can lateness alone make arrivals pile up to the end.
+            (ok, _) if ok || (is_saturated && could_offer(block)) => TrialEnd::Failed,
+            _ => TrialEnd::Spoilt,
         },
         is_saturated,
         is_capped: block.open.as_ref().is_some_and(|open| {
@@ -98,6 +102,14 @@ impl SeenTrial {
             end: self.end,
         }
     }
+}
+
+/// Whether this side had all that it takes to send, however late.
+fn could_offer(block: &Block) -> bool {
+    let within = |share: Option<f64>, most: f64| share.is_none_or(|share| share <= most);
+    block.local_faults.is_empty()
+        && within(block.generator_busy_share, GENERATOR_BUSY_SHARE_MAX)
+        && within(block.steal_share, STEAL_SHARE_MAX)
 }
 
 /// The rate of an open block.
@@ -171,6 +183,7 @@ fn of_arm(record: &RunRecord, load: &CapacityLoad, slo: &Slo, name: &str) -> (Se
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::LocalFault;
     use crate::synthetic::{CapacitySpec, EndpointSpec, capacity_record, run_record};
 
     fn found(before: f64, after: Option<f64>, highest: f64) -> Finding {
@@ -228,6 +241,18 @@ mod tests {
         let mut record = capacity_record(1, spec);
         for block in &mut record.blocks {
             block.validity.ok = false;
+        }
+        // What holds although we are late holds, and what piles up is not of our making.
+        let finding = find(&record).expect("an objective").expect("a search");
+        let ends = finding.arms[0]
+            .trials
+            .iter()
+            .map(|of| (of.is_saturated, of.end));
+        for (is_saturated, end) in ends {
+            assert_eq!(is_saturated, end == TrialEnd::Failed);
+        }
+        for block in &mut record.blocks {
+            block.local_faults.insert(LocalFault::NoPorts, 1);
         }
         let finding = find(&record).expect("an objective").expect("a search");
         assert_eq!(finding.arms[0].capacity, Capacity::Unknown);

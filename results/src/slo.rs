@@ -5,6 +5,7 @@
 //! where percentiles are judged. Requests in flight at the end are censored at their age.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::error_adjusted::{ErrorAdjusted, Quantile};
 use crate::histogram::LatencyHistogram;
@@ -147,6 +148,15 @@ impl Slo {
             .iter()
             .filter_map(|of| of.measure.quantile());
         quantiles.map(requests_needed).max().unwrap_or(1)
+    }
+
+    /// The lowest limit of a time; `None` if only errors are limited.
+    pub fn tightest_limit(&self) -> Option<Duration> {
+        let times = self.objectives.iter();
+        times
+            .filter(|of| of.measure != Measure::Errors)
+            .map(|of| Duration::from_secs_f64(of.limit / 1e6))
+            .min()
     }
 
     /// What a block says of each objective.
@@ -569,6 +579,9 @@ mod tests {
         assert_eq!(parse("p95<1s,errors<1%").requests_needed(), 400);
         assert_eq!(parse("p50<1s,p99<1s").requests_needed(), 2_000);
         assert_eq!(parse("errors<1%,max<1s").requests_needed(), 1);
+        let limit = parse("p50<1s,ttft.p99<200ms,errors<1%").tightest_limit();
+        assert_eq!(limit, Some(Duration::from_millis(200)));
+        assert_eq!(parse("errors<1%").tightest_limit(), None);
     }
 
     proptest! {

@@ -199,7 +199,9 @@ impl Search {
         }
         match (held, self.ceiling()) {
             (Some(rate), Some(ceiling))
-                if ceiling <= rate * CEILING_RATIO && self.belief.at_least(ceiling) >= 0.5 =>
+                if ceiling <= rate * CEILING_RATIO
+                    && self.slowest_failed().is_none_or(|failed| failed > ceiling)
+                    && self.belief.at_least(ceiling) >= 0.5 =>
             {
                 let because = Ceiling::Generator;
                 return Some(Capacity::AtLeast { rate, because });

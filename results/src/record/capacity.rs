@@ -1,5 +1,7 @@
 //! What a record keeps of a search for capacity: the question, and none of the answer.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::Bounds;
@@ -67,6 +69,16 @@ impl CapacityLoad {
             return wrong("precision", expected);
         }
         Ok(())
+    }
+
+    /// How late the load generator may be in a block (99th percentile): a twentieth of the lowest
+    /// limit of time, and no less than half a millisecond. `None` without such a limit.
+    pub fn lag_p99_max(&self) -> Option<Duration> {
+        const SHARE: f64 = 0.05;
+        const LEAST: Duration = Duration::from_micros(500);
+        // An objective that can't be read limits nothing; whoever reads the record is told.
+        let limit = Slo::parse(&self.slo).ok()?.tightest_limit()?;
+        Some(limit.mul_f64(SHARE).max(LEAST))
     }
 
     /// The same for the search.
