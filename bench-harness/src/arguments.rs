@@ -11,11 +11,13 @@ use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
+mod capacity;
+
+pub(crate) use capacity::CapacityArguments;
+
 mod load;
 
-pub(crate) use load::OpenArguments;
-#[cfg(test)]
-pub(crate) use load::Spread;
+pub(crate) use load::{OpenArguments, Spread};
 
 mod prove;
 
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
     Ab(AbArguments),
+    /// Find the highest rate at which an objective holds, of one version or of two
+    Capacity(CapacityArguments),
     /// Send a few requests, and prove per route that the event loop makes no call that can block
     Prove(ProveArguments),
     /// Judge records and print the comparison for people
@@ -83,6 +87,7 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
+            Self::Capacity(_) => "capacity",
             Self::Prove(_) => "prove",
             Self::Compare(_) => "compare",
             Self::Gate(_) => "gate",
@@ -155,7 +160,11 @@ pub(crate) struct ScenarioArguments {
     /// The record; a folder when there are several scenarios [default: in unstall-results/]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the file of --out if it exists
+    /// Write what was measured in the form that the suffix says: .csv or .jsonl (each second of
+    /// each endpoint), .hlog (HdrHistogram), .prom (Prometheus); may be given several times
+    #[arg(long = "export", value_name = "FILE")]
+    pub(crate) exports: Vec<PathBuf>,
+    /// Replace the files of --out and --export if they exist
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -14,8 +14,8 @@ use unstall_scenarios::plan::Plan;
 
 use crate::block_watch::BlockWatch;
 use crate::engine::{
-    BlockMeasurement, BlockSpec, Ended, EngineError, ErrorExample, Progress, Stop, Target,
-    WarmBlock,
+    BlockMeasurement, BlockSpec, Ended, EndpointSecond, EngineError, ErrorExample, Progress, Stop,
+    Target, WarmBlock,
 };
 use crate::machine::CpuTimes;
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
@@ -61,6 +61,8 @@ pub struct MeasuredBlock {
     pub ended: Ended,
     /// What errors looked like.
     pub examples: Vec<ErrorExample>,
+    /// Each second of each endpoint, if that was asked for.
+    pub endpoint_seconds: Vec<EndpointSecond>,
     /// What a person should know, with what to do about it.
     pub warnings: Vec<String>,
     /// Why the probe's route is none that can be probed, if it gave no good answer before
@@ -192,7 +194,7 @@ fn assemble(
     warnings.extend(gone(&measurement, spec));
     warnings.extend(measurement.doubtful_gaps());
     let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
-    let validity = validity(&measurement, surroundings.steal_share, &warnings);
+    let validity = validity(&measurement, spec, surroundings.steal_share, &warnings);
     let block = Block {
         arm: place.arm.clone(),
         pair: place.pair,
@@ -224,6 +226,7 @@ fn assemble(
         block,
         ended: measurement.ended,
         examples: measurement.examples,
+        endpoint_seconds: measurement.endpoint_seconds,
         warnings,
         probe_refusal,
         watch_refusal,
@@ -340,6 +343,7 @@ fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
+    spec: &BlockSpec,
     steal_share: Option<f64>,
     notes: &[String],
 ) -> BlockValidity {
@@ -357,10 +361,12 @@ fn validity(
     }
     let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
     let (lag_us_max, less) = match &measurement.open {
-        Some(_) => (
-            open_lag_limit_us(&measurement.endpoints, &Policy::default()),
-            "offer a lower rate",
-        ),
+        Some(_) => {
+            let asked = spec.lag_p99_max.map(|most| most.as_micros());
+            let asked = asked.and_then(|us| u64::try_from(us).ok());
+            let usual = || open_lag_limit_us(&measurement.endpoints, &Policy::default());
+            (asked.unwrap_or_else(usual), "offer a lower rate")
+        }
         None => (GENERATOR_LAG_P99_US_MAX, "use fewer users"),
     };
     if lag_p99_us > lag_us_max {

@@ -4,6 +4,7 @@ use crate::arguments::Command;
 use crate::console::{Console, Outcome};
 
 mod ab;
+mod capacity;
 mod compare;
 mod demo;
 mod gate;
@@ -21,6 +22,7 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Demo(arguments) => demo::execute(&arguments, console),
         Command::Run(arguments) => run::execute(&arguments, console),
         Command::Ab(arguments) => ab::execute(arguments, console),
+        Command::Capacity(arguments) => capacity::execute(arguments, console),
         Command::Prove(arguments) => prove::execute(&arguments, console),
         Command::Compare(arguments) => compare::execute(&arguments, console),
         Command::Gate(arguments) => gate::execute(&arguments, console),

@@ -14,12 +14,14 @@ use unstall_results::comparison::Verdict;
 use crate::exit::ExitStatus;
 
 mod beside;
+pub(crate) mod capacity;
 pub(crate) mod comparison;
 pub(crate) mod measurement;
 pub(crate) mod proof;
 pub(crate) mod selftest;
 pub(crate) mod torture;
 
+pub(crate) use capacity::CapacityDocument;
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
 use proof::ProofDocument;
@@ -74,6 +76,8 @@ struct ErrorDocument {
 pub(crate) struct Content {
     /// Two versions each, judged.
     pub(crate) comparisons: Vec<ComparisonDocument>,
+    /// How much one or two versions each can take.
+    pub(crate) capacities: Vec<CapacityDocument>,
     /// One version each, measured.
     pub(crate) runs: Vec<RunDocument>,
     /// One process and what is proven of it, for `prove`; else `null`.
@@ -123,6 +127,27 @@ impl FileDocument {
             path: path.display().to_string(),
         }
     }
+
+    /// In a line of what a measurement wrote.
+    pub(crate) fn line(&self) -> String {
+        let what = match self.kind {
+            FileKind::Export => "Export",
+            _ => "Record",
+        };
+        format!("{what}: {}\n", self.path)
+    }
+
+    /// The same with what makes a page of it.
+    pub(crate) fn lines(&self) -> String {
+        let mut lines = self.line();
+        if matches!(self.kind, FileKind::Record) {
+            lines.push_str(&format!(
+                "HTML:   unstall report {} -o report.html\n",
+                self.path
+            ));
+        }
+        lines
+    }
 }
 
 /// Kinds of files that commands write.
@@ -141,6 +166,8 @@ pub(crate) enum FileKind {
     Markdown,
     /// A certificate, JSON.
     Certificate,
+    /// What was measured in the form of another tool, for `--export`.
+    Export,
 }
 
 /// A verdict, by its name.

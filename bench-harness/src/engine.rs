@@ -58,9 +58,10 @@ pub use asking::reach;
 pub use error::{EngineError, ReachError, SetupFailure};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
-pub use progress::{Phase, Progress, ProgressLook};
+pub use progress::{Phase, Progress, ProgressLook, Recent};
 pub use proxy::ProxyError;
 pub use schedule::{Offsets, Schedule, ScheduleError};
+pub use series::EndpointSecond;
 pub use spec::{Amount, BlockSpec, LoadModel, OpenLoad, Warmup};
 pub use stop::Stop;
 pub(crate) use stop::Urgency;
@@ -136,7 +137,7 @@ impl WarmBlock {
             stop: stop.clone(),
             cancel: Stop::new(),
             progress: Arc::clone(progress),
-            series: Arc::new(SharedSeries::new(Arc::clone(progress))),
+            series: Arc::new(SharedSeries::new(Arc::clone(progress), spec.by_endpoint)),
             liveness: Arc::new(Liveness::new(senders(spec), spec.patience)),
             go: watch::Sender::new(None),
             threads: Vec::new(),

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{self, Style};
 use unstall_reports::{Entry, Report};
+use unstall_results::capacity::{self, Finding};
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::design::ArmName;
@@ -16,9 +17,12 @@ use unstall_results::record::RunRecord;
 use unstall_results::store;
 
 use crate::console::{Console, Outcome};
-use crate::document::{ComparisonDocument, Content, FileDocument, FileKind, RunDocument};
+use crate::document::{
+    CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument,
+};
+use crate::exports::Exports;
 use crate::identity;
-use crate::session::{Ended, Session, Stage};
+use crate::session::{Agenda, Ended, Session, Stage};
 
 /// The arms of a record that compares.
 pub(crate) const BEFORE: &str = ArmName::Before.as_str();
@@ -32,6 +36,25 @@ pub(crate) const ONLY: &str = "run";
 pub(crate) struct Judged {
     pub(crate) record: RunRecord,
     pub(crate) comparison: Option<Comparison>,
+    /// How much it can take, of a record that asks for it.
+    pub(crate) capacity: Option<Finding>,
+}
+
+impl Judged {
+    fn verdict(&self) -> Option<Verdict> {
+        let compared = self.comparison.as_ref().map(|of| of.verdict);
+        compared.or(self.capacity.as_ref().and_then(|of| of.verdict))
+    }
+}
+
+/// What a record shows of capacity.
+fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
+    capacity::find(record).with_context(|| {
+        format!(
+            "the objective of the record `{}` can't be read",
+            record.label
+        )
+    })
 }
 
 /// Measurements under one verdict.
@@ -56,7 +79,11 @@ impl Judgement {
         } else {
             None
         };
-        self.entries.push(Judged { record, comparison });
+        self.entries.push(Judged {
+            capacity: capacity(&record)?,
+            record,
+            comparison,
+        });
         Ok(())
     }
 
@@ -67,7 +94,23 @@ impl Judgement {
     /// When it is the first one and nothing at all was measured.
     pub(crate) fn measure(
         &mut self,
+        mut session: Session,
+        stage: &mut dyn Stage,
+        console: &Console,
+        stop: &Stop,
+    ) -> anyhow::Result<()> {
+        let mut planned = session.planned();
+        self.measure_by(session, &mut planned, stage, console, stop)
+    }
+
+    /// The same with blocks that depend on those before them.
+    ///
+    /// # Errors
+    /// As for [`Self::measure`].
+    pub(crate) fn measure_by(
+        &mut self,
         session: Session,
+        agenda: &mut dyn Agenda,
         stage: &mut dyn Stage,
         console: &Console,
         stop: &Stop,
@@ -77,8 +120,8 @@ impl Judgement {
             self.leave_open(Verdict::Inconclusive, format!("{label} was not measured"));
             return Ok(());
         }
-        match session.measure(stage, console, stop) {
-            Ok(ended) => self.conclude(ended),
+        match session.measure(agenda, stage, console, stop) {
+            Ok(ended) => self.conclude(ended)?,
             Err(error) if self.entries.is_empty() => return Err(error),
             Err(error) => {
                 let verdict = if stop.is_requested() {
@@ -94,7 +137,7 @@ impl Judgement {
 
     /// Adds what a session measured. One that could not go on is invalid; one that was
     /// stopped too early to be compared is inconclusive.
-    fn conclude(&mut self, ended: Ended) {
+    fn conclude(&mut self, ended: Ended) -> anyhow::Result<()> {
         let Ended {
             record,
             path,
@@ -116,10 +159,26 @@ impl Judgement {
                 ),
             }
         }
-        self.entries.push(Judged { record, comparison });
+        self.entries.push(Judged {
+            capacity: capacity(&record)?,
+            record,
+            comparison,
+        });
         if let Some(error) = broken {
             self.leave_open(Verdict::Invalid, format!("{error:#}"));
         }
+        Ok(())
+    }
+
+    /// Writes what exports need of all that was measured, and lists their files.
+    ///
+    /// # Errors
+    /// When a file can't be written.
+    pub(crate) fn finish_exports(&mut self, exports: &Exports) -> anyhow::Result<()> {
+        let records: Vec<&RunRecord> = self.entries.iter().map(|of| &of.record).collect();
+        let files = exports.finish(&records)?;
+        self.files.extend(files);
+        Ok(())
     }
 
     /// Something has no comparison: why, and what that makes of the whole.
@@ -130,14 +189,8 @@ impl Judgement {
 
     /// Invalid before regression before inconclusive before pass; `None` if nothing was compared.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let compared = self
-            .entries
-            .iter()
-            .filter_map(|entry| entry.comparison.as_ref());
-        compared
-            .map(|comparison| comparison.verdict)
-            .chain(self.unjudged)
-            .max()
+        let judged = self.entries.iter().filter_map(Judged::verdict);
+        judged.chain(self.unjudged).max()
     }
 
     /// The measurement added last, in one line.
@@ -190,15 +243,20 @@ impl Judgement {
             let comparison = entry.comparison.as_ref()?;
             Some(ComparisonDocument::new(&entry.record, comparison))
         });
+        let capacities = self.entries.iter().filter_map(|entry| {
+            let finding = entry.capacity.as_ref()?;
+            Some(CapacityDocument::new(&entry.record, finding))
+        });
         let runs = self
             .entries
             .iter()
-            .filter(|entry| entry.comparison.is_none());
+            .filter(|entry| entry.comparison.is_none() && entry.capacity.is_none());
         Outcome {
             verdict: self.verdict(),
             text,
             content: Content {
                 comparisons: comparisons.collect(),
+                capacities: capacities.collect(),
                 runs: runs.map(|entry| RunDocument::from(&entry.record)).collect(),
                 files: self.files.clone(),
                 notes: self.notes.clone(),
@@ -224,7 +282,8 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<RunRecord>> {
 
 /// Judges records: each one with two arms by itself, two with one arm against each other.
 pub(crate) fn judge(records: Vec<RunRecord>, policy: &Policy) -> anyhow::Result<Judgement> {
-    let single = records.iter().filter(|record| !is_paired(record)).count();
+    let is_single = |record: &&RunRecord| !is_paired(record) && record.load.capacity.is_none();
+    let single = records.iter().filter(is_single).count();
     let mut judgement = Judgement::default();
     match (single, records.len()) {
         (0, _) => {
@@ -259,6 +318,7 @@ pub(crate) fn against_each_other(records: &[RunRecord], policy: &Policy) -> anyh
     Ok(Judged {
         record: side_by_side(before, after),
         comparison: Some(comparison),
+        capacity: None,
     })
 }
 
@@ -282,6 +342,9 @@ fn side_by_side(before: &RunRecord, after: &RunRecord) -> RunRecord {
     joined
 }
 
+/// Whether its blocks can be compared pair by pair; those of a search are at rates of their own.
 fn is_paired(record: &RunRecord) -> bool {
-    record.arms.contains_key(BEFORE) && record.arms.contains_key(AFTER)
+    record.load.capacity.is_none()
+        && record.arms.contains_key(BEFORE)
+        && record.arms.contains_key(AFTER)
 }

@@ -9,6 +9,7 @@ mod commands;
 mod console;
 mod document;
 mod exit;
+mod exports;
 mod identity;
 mod inputs;
 mod interrupt;

@@ -16,6 +16,7 @@ use unstall_scenarios::plan::{HttpVersion, Plan};
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
+use crate::exports::Exports;
 use crate::identity;
 use crate::record_file::{Placement, RecordFile};
 use crate::session::{Session, Turn};
@@ -79,6 +80,7 @@ impl Opening<'_> {
             guard: guard()?,
             watch: self.watch,
             probed: BTreeSet::new(),
+            exports: Exports::default(),
         })
     }
 }

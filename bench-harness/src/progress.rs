@@ -1,6 +1,7 @@
-//! What is going on, on stderr: a bar on a terminal, a line per block elsewhere.
+//! What is going on, on stderr: a bar on a terminal; elsewhere a line per block, and one every few
+//! seconds within a long one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -15,6 +16,10 @@ use crate::console::{Console, to_stderr};
 
 /// Between two looks at the engine's counters: quick for an eye, cheap for two cores.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Between two lines where there is no terminal: a log stays readable.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// What the rate is taken over.
+const RATE_OVER: Duration = Duration::from_secs(3);
 /// Parts of the bar per block.
 const PARTS: u64 = 1_000;
 
@@ -22,7 +27,8 @@ const PARTS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct ProgressView {
     bar: ProgressBar,
-    blocks: usize,
+    /// All of them, where that is known.
+    blocks: Option<usize>,
     engine: Arc<Progress>,
     sampler: Option<Sampler>,
     /// What was said already.
@@ -31,17 +37,17 @@ pub(crate) struct ProgressView {
 
 impl ProgressView {
     /// Begins to show; `title` names the session.
-    pub(crate) fn start(console: &Console, title: &str, blocks: usize) -> Self {
+    pub(crate) fn start(console: &Console, title: &str, blocks: Option<usize>) -> Self {
         let target = if console.interactive {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
             ProgressDrawTarget::hidden()
         };
-        let total = u64::try_from(blocks)
-            .unwrap_or(u64::MAX)
-            .saturating_mul(PARTS);
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        let style = ProgressStyle::with_template("{prefix:!14} {bar:12} {wide_msg} {eta} left");
+        let bar = ProgressBar::with_draw_target(blocks.map(|all| position(all, 0, 1)), target);
+        let style = ProgressStyle::with_template(match blocks {
+            Some(_) => "{prefix:!14} {bar:12} {wide_msg} {eta} left",
+            None => "{prefix:!14} {wide_msg} since {elapsed}",
+        });
         // The template is constant; should indicatif refuse it, its own style will do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(title.to_owned());
@@ -62,12 +68,18 @@ impl ProgressView {
     /// A block begins: the `index`-th from 0.
     pub(crate) fn begin(&mut self, index: usize, arm: &str) {
         self.sampler = None; // The one of the block before stops first.
-        let label = format!("{}/{} {arm}", index + 1, self.blocks);
+        let label = format!("{} {arm}", self.place(index));
         self.bar.set_position(position(index, 0, 1));
         self.bar.set_message(format!("{label}: starting"));
-        if !self.bar.is_hidden() {
-            self.sampler = Sampler::start(self.bar.clone(), self.engine.clone(), index, label);
-        }
+        let view = LiveView {
+            bar: self.bar.clone(),
+            engine: self.engine.clone(),
+            index,
+            label,
+            done: VecDeque::new(),
+            line_due: None,
+        };
+        self.sampler = Sampler::start(view);
     }
 
     /// The block is over and saved.
@@ -75,12 +87,15 @@ impl ProgressView {
         self.sampler = None;
         self.bar.set_position(position(index + 1, 0, 1));
         if let Some(block) = block.filter(|_| self.bar.is_hidden()) {
-            to_stderr(&format!(
-                "block {}/{} {}",
-                index + 1,
-                self.blocks,
-                describe(block)
-            ));
+            to_stderr(&format!("block {} {}", self.place(index), describe(block)));
+        }
+    }
+
+    /// `3/20`, or `3` where nobody knows how many there are.
+    fn place(&self, index: usize) -> String {
+        match self.blocks {
+            Some(blocks) => format!("{}/{blocks}", index + 1),
+            None => (index + 1).to_string(),
         }
     }
 
@@ -166,22 +181,12 @@ struct Sampler {
 
 impl Sampler {
     /// `None` when no thread can be had: progress is not worth failing for.
-    fn start(bar: ProgressBar, engine: Arc<Progress>, index: usize, label: String) -> Option<Self> {
+    fn start(mut view: LiveView) -> Option<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let seen = over.clone();
         let work = move || {
-            let mut measuring_since = None;
             while !seen.load(Ordering::Relaxed) {
-                let look = engine.look();
-                if look.phase == Phase::Measuring {
-                    let (since, first) =
-                        *measuring_since.get_or_insert_with(|| (Instant::now(), look.done));
-                    let rate = rate(look.done.saturating_sub(first), since.elapsed());
-                    bar.set_position(position(index, look.done, look.total));
-                    bar.set_message(format!("{label}: {}", say(look, rate)));
-                } else if look.phase == Phase::WarmUp {
-                    bar.set_message(format!("{label}: warming up"));
-                }
+                view.show(Instant::now());
                 thread::park_timeout(LOOK_EVERY);
             }
         };
@@ -207,22 +212,84 @@ impl Drop for Sampler {
     }
 }
 
-/// Requests per second since the sampler first looked; `None` until that means something.
-fn rate(done: u64, elapsed: Duration) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
-    let rate = done as f64 / elapsed.as_secs_f64();
-    (elapsed >= LOOK_EVERY).then_some(rate)
+/// What a person sees of a block under way.
+#[derive(Debug)]
+struct LiveView {
+    bar: ProgressBar,
+    engine: Arc<Progress>,
+    index: usize,
+    label: String,
+    /// When, and how many requests had ended.
+    done: VecDeque<(Instant, u64)>,
+    /// When the next line is due where there is no terminal; `None` before the load began.
+    line_due: Option<Instant>,
 }
 
-/// The numbers so far.
+impl LiveView {
+    fn show(&mut self, now: Instant) {
+        let look = self.engine.look();
+        if look.phase == Phase::WarmUp {
+            self.bar.set_message(format!("{}: warming up", self.label));
+        }
+        if look.phase != Phase::Measuring {
+            return;
+        }
+        let rate = self.rate(now, look.done);
+        let text = format!("{}: {}", self.label, say(look, rate));
+        if self.bar.is_hidden() {
+            let due = *self.line_due.get_or_insert(now + LINE_EVERY);
+            if now >= due {
+                self.line_due = Some(now + LINE_EVERY);
+                to_stderr(&format!("block {text}"));
+            }
+        } else {
+            self.bar
+                .set_position(position(self.index, look.done, look.total));
+            self.bar.set_message(text);
+        }
+    }
+
+    /// Requests per second of the last seconds; `None` until that means something.
+    fn rate(&mut self, now: Instant, done: u64) -> Option<f64> {
+        self.done.push_back((now, done));
+        while self.done.len() > 2 && now.duration_since(self.done[1].0) >= RATE_OVER {
+            self.done.pop_front();
+        }
+        let (since, first) = *self.done.front()?;
+        let elapsed = now.duration_since(since);
+        #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
+        let rate = done.saturating_sub(first) as f64 / elapsed.as_secs_f64();
+        (elapsed >= LOOK_EVERY).then_some(rate)
+    }
+}
+
+/// The numbers of the last seconds; errors are those of the whole block.
 fn say(look: ProgressLook, rate: Option<f64>) -> String {
     let rate = rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.0}"));
-    let p95 = look.p95_us.map_or_else(|| "–".to_owned(), ms);
-    format!("{rate}/s, p95 {p95}, {} errors", look.failed)
+    let times = look.recent.map_or_else(
+        || "p50 –".to_owned(),
+        |recent| {
+            format!(
+                "p50 {}, p95 {}, p99 {}",
+                ms(recent.p50_us),
+                ms(recent.p95_us),
+                ms(recent.p99_us)
+            )
+        },
+    );
+    let lag = look.recent.map_or_else(String::new, |recent| {
+        format!(", lag {}", ms(recent.lag_us_max))
+    });
+    format!(
+        "{rate}/s, {times}, {} errors, {} in flight{lag}",
+        look.failed, look.in_flight
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use unstall_bench_harness::engine::Recent;
+
     use super::*;
 
     #[test]
@@ -232,18 +299,51 @@ mod tests {
         assert_eq!(position(2, 500, 100), 3_000);
     }
 
+    fn view() -> LiveView {
+        LiveView {
+            bar: ProgressBar::hidden(),
+            engine: Arc::default(),
+            index: 0,
+            label: "1/1 run".to_owned(),
+            done: VecDeque::new(),
+            line_due: None,
+        }
+    }
+
     #[test]
     fn numbers_are_said_briefly() {
-        let look = ProgressLook {
+        let mut look = ProgressLook {
             phase: Phase::Measuring,
             total: 400,
             done: 200,
             failed: 3,
-            p95_us: Some(12_340),
+            in_flight: 20,
+            recent: Some(Recent {
+                p50_us: 3_100,
+                p95_us: 12_340,
+                p99_us: 220_100,
+                lag_us_max: 180,
+            }),
         };
-        let rate_now = rate(200, Duration::from_millis(500));
-        assert_eq!(say(look, rate_now), "400/s, p95 12.3 ms, 3 errors");
-        let too_soon = rate(200, Duration::from_millis(1));
-        assert_eq!(say(look, too_soon), "–/s, p95 12.3 ms, 3 errors");
+        assert_eq!(
+            say(look, Some(400.4)),
+            "400/s, p50 3.1 ms, p95 12.3 ms, p99 220 ms, 3 errors, 20 in flight, lag 0.2 ms"
+        );
+        look.recent = None;
+        assert_eq!(say(look, None), "–/s, p50 –, 3 errors, 20 in flight");
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut view = view();
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        assert_eq!(view.rate(at(0), 0), None);
+        assert_eq!(view.rate(at(1_000), 500), Some(500.0));
+        // A stall shows: nothing of the first second is left.
+        for ms in [2_000, 3_000, 4_000, 5_000] {
+            view.rate(at(ms), 500);
+        }
+        assert_eq!(view.rate(at(6_000), 500), Some(0.0));
     }
 }

@@ -1,7 +1,7 @@
 //! One session: its blocks in order, each saved when it is over, so that a crash, a full
 //! disk or Ctrl-C loses one block at most.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,13 @@ use unstall_bench_harness::block::{self, BlockPlace, MeasuredBlock, Service};
 use unstall_bench_harness::engine::{BlockSpec, LoadModel, ProbeSpec, Stop, Target, Warmup};
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
-use unstall_results::record::{Block, RunRecord};
+use unstall_results::level::Level;
+use unstall_results::record::{CapacityLoad, RunRecord};
 use unstall_scenarios::plan::Plan;
 use unstall_testbed::Guard;
 
 use crate::console::Console;
+use crate::exports::Exports;
 use crate::progress::ProgressView;
 use crate::record_file::RecordFile;
 
@@ -43,6 +45,45 @@ pub(crate) trait Stage {
     /// # Errors
     /// The message says what failed and what to do.
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared>;
+}
+
+/// Which blocks are measured.
+pub(crate) trait Agenda {
+    /// The next block, by what was measured so far; `None` when all is done.
+    fn next(&mut self, record: &RunRecord) -> Option<Turn>;
+
+    /// How many there are, and whether the one that [`Self::next`] gave is the last, where that
+    /// is known beforehand.
+    fn planned(&self) -> Option<Planned>;
+}
+
+/// Of blocks that are known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// All of them.
+    pub(crate) blocks: usize,
+    /// Those that are still to come.
+    pub(crate) left: usize,
+}
+
+/// Blocks that are known beforehand.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    left: VecDeque<Turn>,
+    blocks: usize,
+}
+
+impl Agenda for Turns {
+    fn next(&mut self, _record: &RunRecord) -> Option<Turn> {
+        self.left.pop_front()
+    }
+
+    fn planned(&self) -> Option<Planned> {
+        Some(Planned {
+            blocks: self.blocks,
+            left: self.left.len(),
+        })
+    }
 }
 
 /// Where a block's service is to be had.
@@ -84,6 +125,8 @@ pub(crate) struct Session {
     pub(crate) watch: bool,
     /// Versions whose route for the probe has answered.
     pub(crate) probed: BTreeSet<&'static str>,
+    /// Files in the forms of other tools.
+    pub(crate) exports: Exports,
 }
 
 /// How a session ended.
@@ -107,38 +150,82 @@ enum TurnEnd {
     Broken(anyhow::Error),
 }
 
+/// A block, in a line about it: its version, and the rate of an open one.
+fn label(turn: &Turn) -> String {
+    match turn.load.level() {
+        Level::Users(_) => turn.arm.to_owned(),
+        rate @ Level::MilliRate(_) => format!("{} at {rate}", turn.arm),
+    }
+}
+
 impl Session {
+    /// Its blocks, for [`Self::measure`].
+    pub(crate) fn planned(&mut self) -> Turns {
+        let left = VecDeque::from(std::mem::take(&mut self.turns));
+        Turns {
+            blocks: left.len(),
+            left,
+        }
+    }
+
     /// Measures block after block.
     ///
     /// # Errors
-    /// When nothing could be measured at all, or the record not be saved.
+    /// When nothing could be measured at all, or the record or an export not be saved.
     pub(crate) fn measure(
         mut self,
+        agenda: &mut dyn Agenda,
         stage: &mut dyn Stage,
         console: &Console,
         stop: &Stop,
     ) -> anyhow::Result<Ended> {
-        let turns = std::mem::take(&mut self.turns);
-        let mut view = ProgressView::start(console, &self.record.scenario.name, turns.len());
+        let blocks = agenda.planned().map(|planned| planned.blocks);
+        let mut view = ProgressView::start(console, &self.record.scenario.name, blocks);
         // Until the last block is over, the file says that there should be more.
         self.record.interrupted = true;
         self.file.save(&self.record)?;
         let mut broken = None;
-        for (index, turn) in turns.iter().enumerate() {
-            view.begin(index, turn.arm);
-            let last = index + 1 == turns.len();
-            match self.take(turn, last, stage, &mut view, stop)? {
+        let mut index = 0;
+        loop {
+            let Some(turn) = agenda.next(&self.record) else {
+                self.complete()?;
+                break;
+            };
+            self.add_level(&turn);
+            view.begin(index, &label(&turn));
+            let last = agenda.planned().is_some_and(|planned| planned.left == 0);
+            match self.take(&turn, last, stage, &mut view, stop)? {
                 TurnEnd::Done => view.end(index, self.record.blocks.last()),
                 TurnEnd::Stopped => break,
                 TurnEnd::Broken(error) => {
-                    let place = format!("block {} of {}, {}", index + 1, turns.len(), turn.arm);
+                    let of = blocks.map_or_else(String::new, |blocks| format!(" of {blocks}"));
+                    let place = format!("block {}{of}, {}", index + 1, turn.arm);
                     broken = Some(error.context(format!("{place}, could not be measured")));
                     break;
                 }
             }
+            index += 1;
         }
         view.finish();
         self.close(broken)
+    }
+
+    /// Where nobody knew which block would be the last, the file says so only now.
+    fn complete(&mut self) -> anyhow::Result<()> {
+        if self.record.interrupted {
+            self.record.interrupted = false;
+            self.file.save(&self.record)?;
+        }
+        Ok(())
+    }
+
+    /// Levels that nobody knew beforehand.
+    fn add_level(&mut self, turn: &Turn) {
+        let level = turn.load.level().key();
+        let load = &mut self.record.load;
+        if load.capacity.is_some() && !load.levels.contains(&level) {
+            load.levels.push(level);
+        }
     }
 
     /// Measures one block and saves it; an invalid one, or one whose service did not start,
@@ -156,10 +243,12 @@ impl Session {
             let reason = match self.measure_once(turn, stage, view, stop) {
                 // Ctrl-C also ends what prepares a block; that is no fault of it.
                 Err(_) if stop.is_requested() => return Ok(TurnEnd::Stopped),
-                Ok(block) => {
-                    let reason = block.validity.reasons.join("; ");
-                    let valid = block.validity.ok;
-                    self.record.blocks.push(block);
+                Ok(measured) => {
+                    let reason = measured.block.validity.reasons.join("; ");
+                    let valid = measured.block.validity.ok;
+                    self.exports
+                        .add(&self.record, &measured.block, &measured.endpoint_seconds)?;
+                    self.record.blocks.push(measured.block);
                     let over = valid || !more;
                     self.record.interrupted = stop.is_requested() || !(last && over);
                     self.file.save(&self.record)?;
@@ -192,7 +281,7 @@ impl Session {
         stage: &mut dyn Stage,
         view: &mut ProgressView,
         stop: &Stop,
-    ) -> anyhow::Result<Block> {
+    ) -> anyhow::Result<MeasuredBlock> {
         let load = &self.record.load;
         let place = BlockPlace {
             arm: turn.arm.to_owned(),
@@ -213,6 +302,8 @@ impl Session {
                 is_proven: self.probed.contains(turn.arm),
             }),
             watch: self.watch,
+            lag_p99_max: load.capacity.as_ref().and_then(CapacityLoad::lag_p99_max),
+            by_endpoint: self.exports.want_seconds(),
             ..BlockSpec::default()
         };
         let measure = |service: Service<'_>, view: &ProgressView| {
@@ -244,7 +335,7 @@ impl Session {
         }
         self.settle_probe(turn.arm, &mut measured);
         view.tell(turn.arm, &measured);
-        Ok(measured.block)
+        Ok(measured)
     }
 
     /// A version whose route for the probe never answered has no bystander to ask, and then

@@ -1,9 +1,15 @@
 //! A version of a service as the command line names it: a URL, or the command that starts it.
 
+use std::collections::BTreeMap;
+
+use anyhow::Context;
 use unstall_bench_harness::command_line::CommandLine;
 use unstall_bench_harness::engine::{Access, Target};
-use unstall_bench_harness::process_group::find_program;
+use unstall_bench_harness::process_group::{ServiceCommand, find_program};
 use unstall_results::record::{Arm, ArmAccess};
+
+use crate::before_block::BeforeBlock;
+use crate::session::{Prepared, Stage, Turn};
 
 /// Where a service is to be had.
 #[derive(Debug, Clone)]
@@ -69,6 +75,37 @@ pub(crate) fn arm_of(given: &str, target: &Target) -> Arm {
         url: Some(given.trim().to_owned()),
         git: None,
         access: (access != ArmAccess::default()).then_some(access),
+    }
+}
+
+/// Versions by their arm, and the user's own way to restore state before a block.
+#[derive(Debug)]
+pub(crate) struct Versions<'a> {
+    pub(crate) by_arm: BTreeMap<&'static str, Version>,
+    /// A command's service is ready when this path answers.
+    pub(crate) ready: String,
+    pub(crate) before_block: Option<BeforeBlock<'a>>,
+}
+
+impl Stage for Versions<'_> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
+        if let Some(command) = &self.before_block {
+            command.run(turn)?;
+        }
+        let version = self.by_arm.get(turn.arm).with_context(|| {
+            format!(
+                "no version is called `{}`; this is a fault of unstall",
+                turn.arm
+            )
+        })?;
+        Ok(match version {
+            Version::Url { target, .. } => Prepared::Running(target.clone()),
+            Version::Command(line) => {
+                let mut command = ServiceCommand::new(line);
+                command.ready_path.clone_from(&self.ready);
+                Prepared::ToStart(command)
+            }
+        })
     }
 }
 

@@ -4,7 +4,8 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `large`, `edges` or `hostile`.
+//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
+//! `hostile`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,11 +17,15 @@ use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
 #[path = "../tests/render/fixture/mod.rs"]
 mod fixture;
 
+/// What can be shown.
+const SHOWN: &str =
+    "steps, judged, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = PathBuf::from(arguments.next().ok_or(
-        "usage: render FILE.(html|md|xml|txt) [steps|judged|pass|inconclusive|invalid|run|large|edges|hostile]",
-    )?);
+    let path = PathBuf::from(arguments.next().ok_or(format!(
+        "usage: render FILE.(html|md|xml|txt) [one of {SHOWN}]"
+    ))?);
     let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
     let compared = match shown.as_str() {
         "steps" => vec![fixture::passing(), fixture::regressing()],
@@ -31,15 +36,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "large" => vec![fixture::large()],
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
-        "run" => Vec::new(),
-        other => {
-            return Err(format!(
-                "`{other}` is none of steps, judged, pass, inconclusive, invalid, run, large, edges, hostile"
-            )
-            .into());
-        }
+        "run" | "capacity" => Vec::new(),
+        other => return Err(format!("`{other}` is none of {SHOWN}").into()),
     };
-    let observed = fixture::observed();
+    let observed = match shown.as_str() {
+        "capacity" => fixture::searched(Some(600.0)),
+        _ => fixture::observed(),
+    };
     let mut entries: Vec<Entry<'_>> = compared
         .iter()
         .map(|(record, comparison)| Entry {

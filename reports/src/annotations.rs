@@ -3,6 +3,7 @@
 //! GitHub shows ten of each kind per step, so regressions come first and the
 //! rest is counted in one line.
 
+use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
 
 use crate::ranking::Group;
@@ -16,20 +17,35 @@ const CELLS_MAX: usize = 8;
 pub fn render(report: &Report<'_>) -> String {
     let mut out = String::new();
     for entry in &report.entries {
-        if let Some(comparison) = entry.comparison {
-            annotate(&mut out, entry, comparison);
+        match (entry.comparison, entry.capacity()) {
+            (Some(comparison), _) => annotate(&mut out, entry, comparison),
+            (None, Some(finding)) => annotate_capacity(&mut out, entry, &finding),
+            (None, None) => {}
         }
     }
     out
 }
 
-fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
-    let name = entry.short_name();
-    let level = match comparison.verdict {
+fn annotate_capacity(out: &mut String, entry: &Entry<'_>, finding: &Finding) {
+    let Some(verdict) = finding.verdict else {
+        return;
+    };
+    let title = format!("{}: {}", entry.short_name(), vocabulary::verdict(verdict));
+    let message = format!("{}. Next: {}", finding.headline, finding.next_action);
+    command(out, level_of(verdict), &title, &message);
+}
+
+fn level_of(verdict: Verdict) -> &'static str {
+    match verdict {
         Verdict::Pass => "notice",
         Verdict::Inconclusive => "warning",
         Verdict::Regression | Verdict::Invalid => "error",
-    };
+    }
+}
+
+fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
+    let name = entry.short_name();
+    let level = level_of(comparison.verdict);
     let title = format!("{name}: {}", vocabulary::verdict(comparison.verdict));
     let mut message = format!("{} Next: {}", comparison.headline, comparison.next_action);
     for fault in &comparison.validity.faults {

@@ -7,6 +7,7 @@
 mod axis;
 pub(crate) mod blocks;
 pub(crate) mod percentiles;
+pub(crate) mod rates;
 pub(crate) mod seconds;
 
 use plotters::coord::Shift;

@@ -7,6 +7,7 @@
 
 mod answer;
 mod bystander;
+mod capacity;
 mod cells;
 mod curves;
 mod environment;

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
 
 use crate::ranking::Group;
@@ -17,7 +18,11 @@ pub fn render(report: &Report<'_>) -> String {
     let suites: Vec<Suite> = report
         .entries
         .iter()
-        .filter_map(|entry| entry.comparison.map(|comparison| suite(entry, comparison)))
+        .filter_map(|entry| match (entry.comparison, entry.capacity()) {
+            (Some(comparison), _) => Some(suite(entry, comparison)),
+            (None, Some(finding)) => capacity_suite(entry, finding),
+            (None, None) => None,
+        })
         .collect();
     let total = |status: Status| -> usize { suites.iter().map(|suite| suite.count(status)).sum() };
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -77,13 +82,36 @@ fn suite(entry: &Entry<'_>, comparison: &Comparison) -> Suite {
     }
 }
 
-fn verdict_case(comparison: &Comparison) -> Case {
-    let status = match comparison.verdict {
+/// Two versions' capacities; of one version there is no verdict.
+fn capacity_suite(entry: &Entry<'_>, finding: Finding) -> Option<Suite> {
+    let verdict = finding.verdict?;
+    let mut output = vec![finding.headline.clone(), finding.next_action];
+    output.extend(finding.notes);
+    Some(Suite {
+        name: entry.short_name(),
+        class: format!("unstall.{}", entry.record.scenario.name),
+        timestamp: entry.record.created_utc.trim_end_matches('Z').to_owned(),
+        cases: vec![Case {
+            name: "capacity".to_owned(),
+            status: status_of(verdict),
+            kind: vocabulary::verdict(verdict),
+            message: finding.headline,
+        }],
+        output: output.join(" | "),
+    })
+}
+
+fn status_of(verdict: Verdict) -> Status {
+    match verdict {
         Verdict::Pass => Status::Passed,
         Verdict::Regression => Status::Failed,
         Verdict::Inconclusive => Status::Skipped,
         Verdict::Invalid => Status::Errored,
-    };
+    }
+}
+
+fn verdict_case(comparison: &Comparison) -> Case {
+    let status = status_of(comparison.verdict);
     let mut message = comparison.headline.clone();
     for fault in &comparison.validity.faults {
         message = format!("{message} {fault}");

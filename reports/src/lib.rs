@@ -11,6 +11,7 @@
 
 pub mod annotations;
 mod asides;
+mod capacity;
 mod charts;
 mod escape;
 pub mod html;
@@ -52,7 +53,9 @@ impl Report<'_> {
     /// The verdict over all entries: invalid before regression before
     /// inconclusive before pass. `None` when nothing was compared.
     pub fn verdict(&self) -> Option<Verdict> {
-        ledger::overall(self.entries.iter().filter_map(|entry| entry.comparison))
+        let compared = self.entries.iter().filter_map(|entry| entry.comparison);
+        let searched = self.entries.iter().filter_map(capacity::verdict);
+        ledger::overall(compared).into_iter().chain(searched).max()
     }
 }
 

@@ -5,13 +5,14 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome};
 use unstall_results::ledger;
 use unstall_results::level::blindness;
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
 
 /// Rows per table before "and N more": keeps a report of a dozen steps below the
 /// limit of a comment.
@@ -42,7 +43,10 @@ fn write_report(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     for entry in &report.entries {
         match entry.comparison {
             Some(comparison) => compared_entry(out, entry, comparison)?,
-            None => single_entry(out, entry)?,
+            None => match entry.capacity() {
+                Some(finding) => capacity_entry(out, entry, &finding)?,
+                None => single_entry(out, entry)?,
+            },
         }
     }
     writeln!(
@@ -233,6 +237,45 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
         vocabulary::metric(cell.metric),
         numbers::before_after(cell.metric, &cell.before, &cell.after),
     )
+}
+
+/// A search for capacity: the answer and what stands behind it.
+fn capacity_entry(out: &mut String, entry: &Entry<'_>, finding: &Finding) -> std::fmt::Result {
+    let verdict = finding.verdict.map_or_else(String::new, |verdict| {
+        format!(
+            "{} {}: ",
+            vocabulary::verdict_sign(verdict),
+            vocabulary::verdict(verdict)
+        )
+    });
+    let name = escape::markdown(&entry.short_name());
+    writeln!(
+        out,
+        "## {verdict}{name}\n\n{}\n",
+        escape::markdown(&finding.headline)
+    )?;
+    for note in &finding.notes {
+        writeln!(out, "- {}", escape::markdown(note))?;
+    }
+    writeln!(
+        out,
+        "- **Next:** {}\n",
+        escape::markdown(&finding.next_action)
+    )?;
+    writeln!(
+        out,
+        "| version | capacity | 95 % interval | blocks |\n|---|---:|---:|---:|"
+    )?;
+    for arm in &finding.arms {
+        let (estimate, interval) = capacity::estimate(arm.capacity);
+        writeln!(
+            out,
+            "| {} | {estimate} | {interval} | {} |",
+            escape::markdown(&arm.arm),
+            capacity::blocks(arm)
+        )?;
+    }
+    writeln!(out)
 }
 
 fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {

@@ -7,7 +7,9 @@ use unstall_results::level::{Level, blindness};
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
+
+mod search;
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +42,16 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
     for entry in &report.entries {
         match entry.comparison {
             Some(comparison) => compared(&mut page, entry, comparison),
-            None => single(&mut page, entry),
+            None => match entry.capacity() {
+                Some(finding) => search::write(&mut page, entry, &finding),
+                None => single(&mut page, entry),
+            },
         }
         page.blank();
     }
-    let compared = report.entries.iter().filter(|e| e.comparison.is_some());
-    if compared.count() > 1
+    let judged =
+        |entry: &&Entry<'_>| entry.comparison.is_some() || capacity::verdict(entry).is_some();
+    if report.entries.iter().filter(judged).count() > 1
         && let Some(verdict) = report.verdict()
     {
         page.line(&page.verdict(verdict, "Overall: "));

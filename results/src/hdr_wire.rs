@@ -63,6 +63,33 @@ pub(crate) fn encode(histogram: &LatencyHistogram) -> Result<String, V2DeflateSe
     Ok(STANDARD.encode(bytes))
 }
 
+/// Why a histogram could not be written in the form of other tools.
+#[derive(Debug, thiserror::Error)]
+#[error("the histogram could not be encoded: {0}")]
+pub struct EncodeError(#[from] V2DeflateSerializeError);
+
+impl LatencyHistogram {
+    /// The same counts in nanoseconds, as tools that read HdrHistogram's logs take for granted: V2
+    /// encoding, deflated, base64. Values keep their three digits.
+    ///
+    /// # Errors
+    /// Where memory has 32-bit addresses and the counts don't fit.
+    pub fn encode_ns(&self) -> Result<String, EncodeError> {
+        let mut nanoseconds =
+            Histogram::<u64>::new(SIGNIFICANT_DIGITS).expect("the crate takes 0 to 5 digits");
+        for (us, count) in self.iter() {
+            let ns = us.saturating_mul(1_000).min(VALUE_US_MAX);
+            // As in recording: what can't grow counts the largest value that fits.
+            if nanoseconds.record_n(ns, count).is_err() {
+                nanoseconds.saturating_record_n(ns, count);
+            }
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&nanoseconds, &mut bytes)?;
+        Ok(STANDARD.encode(bytes))
+    }
+}
+
 /// Reads the stored form.
 pub(crate) fn decode(text: &str) -> Result<LatencyHistogram, DecodeError> {
     let bytes = STANDARD.decode(text)?;
@@ -209,6 +236,19 @@ mod tests {
                 prop_assert_eq!(decode(&encode(&histogram).unwrap()).unwrap(), histogram);
             }
         }
+    }
+
+    #[test]
+    fn nanoseconds_are_what_other_readers_expect() {
+        let histogram = crate::histogram::histogram_of(&[1_500, 1_500, 70_000, 3_600_000_000]);
+        let text = histogram.encode_ns().unwrap();
+        let bytes = STANDARD.decode(text).unwrap();
+        let theirs: Histogram<u64> = HdrDeserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .unwrap();
+        assert_eq!((theirs.len(), theirs.count_at(1_500_000)), (4, 2));
+        let hour_ns = 3_600_000_000_000u64;
+        assert!(theirs.max().abs_diff(hour_ns) <= 2 * hour_ns / 1_000);
     }
 
     #[test]

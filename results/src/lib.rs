@@ -7,6 +7,7 @@
 
 pub mod bystander;
 mod candidate;
+pub mod capacity;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
@@ -28,6 +29,7 @@ pub mod policy;
 pub mod record;
 pub mod saturation;
 mod signflip;
+pub mod slo;
 pub mod store;
 pub mod stream;
 pub mod summary;

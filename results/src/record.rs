@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencyHistogram;
 
+pub use capacity::CapacityLoad;
 pub use open::{OpenBlock, OpenLoad, OpenStage};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
+mod capacity;
 mod open;
 mod watched;
 
@@ -177,6 +179,9 @@ pub struct Load {
     /// How arrivals came, where the model is `open`. Since 1.3.
     #[serde(default)]
     pub open: Option<OpenLoad>,
+    /// The question, where the highest rate was searched at which an objective holds. Since 1.3.
+    #[serde(default)]
+    pub capacity: Option<CapacityLoad>,
 }
 
 /// The bystander probe: requests at a constant rate, whatever the answers do.

@@ -6,6 +6,7 @@
 //! drifts during the session, and a level of its own for every process start.
 
 mod bystander;
+mod capacity;
 mod open;
 mod stream;
 mod watch;
@@ -25,6 +26,7 @@ use crate::record::{
 };
 
 pub use bystander::{ProbeSpec, add_probe};
+pub use capacity::{CapacitySpec, capacity_record};
 pub use open::add_open;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
@@ -393,6 +395,7 @@ fn envelope(
             store_round_trip_us_measured: Some(560),
             probe: None,
             open: None,
+            capacity: None,
         },
         step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]

@@ -69,6 +69,9 @@ impl RunRecord {
 
     /// An open load says how it came, and only an open one does.
     fn validate_load(&self) -> Result<(), Violation> {
+        if let Some(capacity) = &self.load.capacity {
+            capacity.validate("load.capacity")?;
+        }
         let is_open = self.load.model == level::OPEN;
         if is_open == self.load.open.is_some() {
             return Ok(());

@@ -12,12 +12,16 @@ use crate::http_message::{Requests, json_answer};
 use crate::peer::{Peer, lock, sleep_until, wake_on_time};
 
 const DELAY_MS_MAX: u64 = 60_000;
+const WORKERS_MAX: u64 = 1_000;
 /// What the others take on a route on which one in N is slow.
 const USUAL_MS: u64 = 1;
 
 /// A server on a free loopback port, with the routes
 /// - `/delay/{ms}`: answers after that many milliseconds;
 /// - `/one-in/{n}/{ms}`: every n-th request takes that long, the others 1 ms;
+/// - `/queue/{workers}/{ms}`: so many requests at a time take that long each, the others wait in the
+///   order in which they came: it can take exactly `workers` × 1 000 ÷ `ms` per second, and works off
+///   what it has accepted even if nobody waits for the answer;
 /// - `/health`: answers at once, and isn't part of the truth;
 /// - `/truth`: the truth as JSON, `{"/delay/5":{"count":1,"receive_to_send_ns":[5012345]}}`.
 ///
@@ -38,9 +42,13 @@ pub struct RouteTruth {
 
 #[derive(Debug, Default)]
 struct Truth {
+    /// Times as long as routes say.
+    slower: u32,
     routes: Mutex<BTreeMap<String, RouteTruth>>,
     /// Requests per route so far, for the one in N.
     turns: Mutex<BTreeMap<String, u64>>,
+    /// When each worker of a queue will be free.
+    queues: Mutex<BTreeMap<String, Vec<Instant>>>,
 }
 
 impl ExactDelay {
@@ -49,7 +57,19 @@ impl ExactDelay {
     /// # Errors
     /// When the system refuses the socket or the thread.
     pub fn start() -> io::Result<Self> {
-        let truth = Arc::new(Truth::default());
+        Self::start_slower(1)
+    }
+
+    /// Starts one on which everything takes so many times as long as its route says: the same
+    /// service, and another version of it.
+    ///
+    /// # Errors
+    /// As for [`ExactDelay::start`].
+    pub fn start_slower(times: u32) -> io::Result<Self> {
+        let truth = Arc::new(Truth {
+            slower: times,
+            ..Truth::default()
+        });
         let for_handler = Arc::clone(&truth);
         let peer = Peer::start("exact-delay", move |_, stream| for_handler.serve(stream))?;
         Ok(Self { peer, truth })
@@ -104,10 +124,10 @@ impl Truth {
     }
 
     fn answer_late(&self, path: &str, received: Instant) -> String {
-        let Some(delay) = self.delay(path) else {
+        let Some(delay) = self.delay(path, received) else {
             return json_answer(
                 "404 Not Found",
-                r#"{"error":"try /delay/{ms}, /one-in/{n}/{ms}, /health or /truth"}"#,
+                r#"{"error":"try /delay/{ms}, /one-in/{n}/{ms}, /queue/{workers}/{ms}, /health or /truth"}"#,
             );
         };
         let answer = json_answer(
@@ -126,11 +146,16 @@ impl Truth {
     }
 
     /// How long this request on `path` takes, or `None` for an unknown route.
-    fn delay(&self, path: &str) -> Option<Duration> {
+    fn delay(&self, path: &str, received: Instant) -> Option<Duration> {
         let number = |text: &str| text.parse::<u64>().ok().filter(|ms| *ms <= DELAY_MS_MAX);
         let words: Vec<&str> = path.split('/').skip(1).collect();
         let ms = match words[..] {
             ["delay", ms] => number(ms)?,
+            ["queue", workers, ms] => {
+                let workers = number(workers).filter(|n| (1..=WORKERS_MAX).contains(n))?;
+                let took = Duration::from_millis(number(ms)?) * self.slower;
+                return Some(self.queued(path, workers, took, received));
+            }
             ["one-in", n, ms] => {
                 let (n, ms) = (number(n).filter(|n| *n > 0)?, number(ms)?);
                 let mut turns = lock(&self.turns);
@@ -140,7 +165,20 @@ impl Truth {
             }
             _ => return None,
         };
-        Some(Duration::from_millis(ms))
+        Some(Duration::from_millis(ms) * self.slower)
+    }
+
+    /// How long a request waits for the worker that is free first, and is worked on.
+    fn queued(&self, path: &str, workers: u64, took: Duration, received: Instant) -> Duration {
+        let mut queues = lock(&self.queues);
+        let queue = queues
+            .entry(path.to_owned())
+            .or_insert_with(|| (0..workers).map(|_| received).collect());
+        let Some(free) = queue.iter_mut().min() else {
+            return took;
+        };
+        *free = (*free).max(received) + took;
+        *free - received
     }
 
     /// By hand: the routes that get here hold digits, letters, `-` and `/` only.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, LoadModel};
-use unstall_bench_harness::process_group::ServiceCommand;
 use unstall_bench_harness::{floor, limits};
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
@@ -14,11 +13,12 @@ use unstall_scenarios::plan::Plan;
 use crate::arguments::AbArguments;
 use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
+use crate::exports::Exports;
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
-use crate::session::{self, Prepared, Session, Stage, Turn};
-use crate::version::Version;
+use crate::session::{self, Session};
+use crate::version::{Version, Versions};
 use crate::{identity, inputs, interrupt};
 
 /// Requests per endpoint and block where neither scenario nor command line says: enough to
@@ -28,35 +28,6 @@ const REQUESTS_DEFAULT: u64 = 400;
 /// What takes a version, in messages.
 const SIDES: &str = "--before and --after take";
 
-/// Both sides, and the user's own way to restore state.
-struct Versions<'a> {
-    before: Version,
-    after: Version,
-    ready: String,
-    before_block: Option<BeforeBlock<'a>>,
-}
-
-impl Stage for Versions<'_> {
-    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
-        if let Some(command) = &self.before_block {
-            command.run(turn)?;
-        }
-        let version = if turn.arm == BEFORE {
-            &self.before
-        } else {
-            &self.after
-        };
-        Ok(match version {
-            Version::Url { target, .. } => Prepared::Running(target.clone()),
-            Version::Command(line) => {
-                let mut command = ServiceCommand::new(line);
-                command.ready_path.clone_from(&self.ready);
-                Prepared::ToStart(command)
-            }
-        })
-    }
-}
-
 pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
     let access = arguments.access.resolve(console)?;
     let before = Version::parse(&arguments.before, SIDES, &access)?;
@@ -64,6 +35,8 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     arguments.access.refuse_unused(&[&before, &after])?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+    let common = &arguments.scenario;
+    let exports = Exports::open(&common.exports, common.force)?;
     let sessions = plans
         .iter()
         .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
@@ -80,23 +53,21 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .map(|line| BeforeBlock::new(line, &stop))
         .transpose()?;
     let mut versions = Versions {
-        before,
-        after,
+        by_arm: BTreeMap::from([(BEFORE, before), (AFTER, after)]),
         ready: arguments.ready,
         before_block,
     };
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for mut session in sessions {
+        session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut versions, console, &stop)?;
     }
+    judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
     for file in &judgement.files {
-        outcome.text.push_str(&format!(
-            "Record: {0}\nHTML:   unstall report {0} -o report.html\n",
-            file.path
-        ));
+        outcome.text.push_str(&file.lines());
     }
     Ok(outcome)
 }
@@ -189,6 +160,7 @@ fn open(
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),
         open: open_record,
+        capacity: None,
     };
     Opening {
         placement: Placement::of(common),

@@ -178,11 +178,8 @@ fn open(
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
     let amount = Amount::PerEndpoint(REQUESTS);
     let turns = session::turns(&design, |users| LoadModel::Closed { users, amount });
-    let (warmup_per_user, warmup_ms_min) = if arguments.quick {
-        WARMUP_QUICK
-    } else {
-        opening::warmup(None)
-    };
+    let usual = opening::warmup(None);
+    let (warmup_per_user, warmup_ms_min) = if arguments.quick { WARMUP_QUICK } else { usual };
     let load = Load {
         model: "closed".to_owned(),
         levels: design.levels().to_vec(),
@@ -196,6 +193,7 @@ fn open(
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
         probe: opening::probe(&replay.scenario),
         open: None,
+        capacity: None,
     };
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),

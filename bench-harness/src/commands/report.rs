@@ -62,7 +62,7 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
     let mut judgement = Judgement::default();
     let one_version = records
         .iter()
-        .filter(|record| record.arms.len() == 1)
+        .filter(|record| record.arms.len() == 1 && record.load.capacity.is_none())
         .count();
     if records.len() == 2 && one_version == 2 {
         match judgement::against_each_other(&records, &policy) {

@@ -11,6 +11,7 @@ use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
+use crate::exports::Exports;
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
@@ -54,6 +55,8 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     let target = Target::reached_by(&arguments.target, &access)?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+    let common = &arguments.scenario;
+    let exports = Exports::open(&common.exports, common.force)?;
     let sessions = plans
         .iter()
         .map(|plan| open(arguments, &target, Arc::clone(plan)))
@@ -63,13 +66,15 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for mut session in sessions {
+        session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut Running(target.clone()), console, &stop)?;
     }
+    judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
     outcome.verdict = verdict(&judgement);
     for file in &judgement.files {
-        outcome.text.push_str(&format!("Record: {}\n", file.path));
+        outcome.text.push_str(&file.line());
     }
     Ok(outcome)
 }
@@ -141,6 +146,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),
         open: levels.open,
+        capacity: None,
     };
     let turn = |load| Turn {
         arm: ONLY,

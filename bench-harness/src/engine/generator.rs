@@ -116,7 +116,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         let counts = lobby.counts();
         let timeout = job.plan.requests[0].timeout;
         for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
-            tally.unserved(0, arrival.intended, timeout, now);
+            tally.unserved(0, arrival.intended, timeout, now, &job.series);
         }
         counts
     });

@@ -10,7 +10,7 @@ use unstall_scenarios::plan::Plan;
 
 use super::generator::Finished;
 use super::probe::ProbeMeasurement;
-use super::series::SharedSeries;
+use super::series::{EndpointSecond, SharedSeries};
 use super::tally::{Examples, FinishedTally};
 
 /// What the generator saw.
@@ -38,6 +38,9 @@ pub struct BlockMeasurement {
     pub endpoints: BTreeMap<String, EndpointSamples>,
     /// One entry per second since the barrier.
     pub series: Vec<Second>,
+    /// The same of each endpoint by itself, if [`BlockSpec::by_endpoint`](super::BlockSpec::by_endpoint)
+    /// asked for it.
+    pub endpoint_seconds: Vec<EndpointSecond>,
     /// CPU of the generator's threads since the barrier.
     pub generator_cpu: Duration,
     /// Largest share of the time since the barrier for which one of them computed, 0 to 1: near
@@ -138,6 +141,7 @@ impl BlockMeasurement {
             generator_lag: tally.generator_lag,
             endpoints,
             series: series.join(&counts),
+            endpoint_seconds: series.endpoint_seconds(),
             generator_cpu,
             generator_busy_share: busy_share,
             open,

@@ -5,13 +5,26 @@
 //! lock per thread and second, none per request.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::Second;
 
 use super::progress::Progress;
+
+/// What ended in one second of one endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointSecond {
+    /// Since the block's start.
+    pub second: u32,
+    /// Index of the request in the plan.
+    pub endpoint: usize,
+    /// end − intended of those that completed.
+    pub response: LatencyHistogram,
+    /// Those that failed.
+    pub errors: u64,
+}
 
 /// Counts of one second on one thread.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +41,12 @@ pub(super) struct ThreadSeries {
     begun: Instant,
     counts: Vec<Counts>,
     current: usize,
-    response: LatencyHistogram,
+    /// Response times of the current second: by endpoint if that was asked for, else all in one.
+    responses: Vec<LatencyHistogram>,
+    /// The generator's worst lateness in the current second.
+    lag_max: Duration,
+    /// Second and endpoint → failures, if endpoints are told apart.
+    failures: BTreeMap<(usize, usize), u64>,
 }
 
 impl ThreadSeries {
@@ -37,7 +55,9 @@ impl ThreadSeries {
             begun,
             counts: Vec::new(),
             current: 0,
-            response: LatencyHistogram::new(),
+            responses: Vec::new(),
+            lag_max: Duration::ZERO,
+            failures: BTreeMap::new(),
         }
     }
 
@@ -50,19 +70,45 @@ impl ThreadSeries {
         &mut self.counts[second]
     }
 
-    /// Adds the response time of a request that completed at `moment`.
-    pub(super) fn completed(&mut self, moment: Instant, response: Duration, shared: &SharedSeries) {
+    /// Notes how late a request was let go.
+    pub(super) fn late(&mut self, lag: Duration) {
+        self.lag_max = self.lag_max.max(lag);
+    }
+
+    /// Adds a request that completed at `moment`.
+    pub(super) fn completed(
+        &mut self,
+        endpoint: usize,
+        moment: Instant,
+        response: Duration,
+        shared: &SharedSeries,
+    ) {
         let second = self.second_of(moment);
         if second > self.current {
             self.hand_over(shared);
             self.current = second;
         }
-        self.response.record(response);
+        self.at(moment).completed += 1;
+        let place = if shared.by_endpoint { endpoint } else { 0 };
+        if self.responses.len() <= place {
+            self.responses.resize_with(place + 1, LatencyHistogram::new);
+        }
+        self.responses[place].record(response);
+    }
+
+    /// Adds a request that failed at `moment`.
+    pub(super) fn failed(&mut self, endpoint: usize, moment: Instant, shared: &SharedSeries) {
+        self.at(moment).errors += 1;
+        if shared.by_endpoint {
+            let place = (self.second_of(moment), endpoint);
+            *self.failures.entry(place).or_default() += 1;
+        }
     }
 
     /// Hands over what is left and returns the counts.
     pub(super) fn finish(mut self, shared: &SharedSeries) -> Vec<Counts> {
         self.hand_over(shared);
+        shared.take_failures(&self.failures);
         self.counts
     }
 
@@ -72,24 +118,27 @@ impl ThreadSeries {
     }
 
     fn hand_over(&mut self, shared: &SharedSeries) {
-        if self.response.count() > 0 {
-            let response = std::mem::take(&mut self.response);
-            shared.take(self.current, response);
+        let responses = std::mem::take(&mut self.responses);
+        let lag_max = std::mem::take(&mut self.lag_max);
+        if !responses.is_empty() {
+            shared.take(self.current, &responses, lag_max);
         }
     }
 }
 
-/// What threads hand over, and the 95th percentile so far for the observer.
+/// What threads hand over, and the last seconds for the observer.
 #[derive(Debug)]
 pub(super) struct SharedSeries {
     progress: Arc<Progress>,
+    by_endpoint: bool,
     shared: Mutex<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    so_far: LatencyHistogram,
     seconds: BTreeMap<usize, Response>,
+    /// Second and endpoint → what was seen, if endpoints are told apart.
+    details: BTreeMap<(usize, usize), EndpointSecond>,
 }
 
 /// A second is open as long as another thread may still add to it.
@@ -110,18 +159,29 @@ struct Summary {
 const OPEN_SECONDS_MAX: usize = 16;
 
 impl SharedSeries {
-    pub(super) fn new(progress: Arc<Progress>) -> Self {
+    /// `by_endpoint`: whether each second is kept for each endpoint by itself, too.
+    pub(super) fn new(progress: Arc<Progress>, by_endpoint: bool) -> Self {
         Self {
             progress,
+            by_endpoint,
             shared: Mutex::default(),
         }
     }
 
-    fn take(&self, second: usize, response: LatencyHistogram) {
-        let mut guard = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, second: usize, responses: &[LatencyHistogram], lag_max: Duration) {
+        let response = LatencyHistogram::sum(responses);
+        self.progress.last_second(&response, lag_max);
+        let mut guard = self.lock();
         let shared = &mut *guard;
-        shared.so_far.merge(&response);
-        self.progress.p95(quantile_us(&shared.so_far, 0.95));
+        if self.by_endpoint {
+            for (endpoint, response) in responses.iter().enumerate() {
+                shared.detail(second, endpoint).response.merge(response);
+            }
+        }
         match shared.seconds.get_mut(&second) {
             Some(Response::Open(open)) => open.merge(&response),
             // Beyond the bound: the summary of the earlier parts stands, but its maximum is kept true.
@@ -138,9 +198,23 @@ impl SharedSeries {
         }
     }
 
+    fn take_failures(&self, failures: &BTreeMap<(usize, usize), u64>) {
+        let mut shared = self.lock();
+        for ((second, endpoint), count) in failures {
+            shared.detail(*second, *endpoint).errors += count;
+        }
+    }
+
+    /// The seconds of each endpoint in which anything ended; empty unless that was asked for.
+    pub(super) fn endpoint_seconds(&self) -> Vec<EndpointSecond> {
+        let details = std::mem::take(&mut self.lock().details);
+        let ended = |detail: &EndpointSecond| detail.errors > 0 || !detail.response.is_empty();
+        details.into_values().filter(ended).collect()
+    }
+
     /// Joins counts of all threads and the response times into the record's form.
     pub(super) fn join(&self, threads: &[Vec<Counts>]) -> Vec<Second> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.lock();
         let length = threads.iter().map(Vec::len).max().unwrap_or(0);
         let mut series = Vec::with_capacity(length);
         let mut responses = std::mem::take(&mut shared.seconds);
@@ -164,6 +238,18 @@ impl SharedSeries {
             series.push(second);
         }
         series
+    }
+}
+
+impl Shared {
+    fn detail(&mut self, second: usize, endpoint: usize) -> &mut EndpointSecond {
+        let detail = self.details.entry((second, endpoint));
+        detail.or_insert_with(|| EndpointSecond {
+            second: u32::try_from(second).unwrap_or(u32::MAX),
+            endpoint,
+            response: LatencyHistogram::new(),
+            errors: 0,
+        })
     }
 }
 

@@ -29,6 +29,11 @@ pub struct BlockSpec {
     pub probe: Option<ProbeSpec>,
     /// Whether the service's event loops are watched from outside meanwhile.
     pub watch: bool,
+    /// What an open load's lateness of our own may be (its 99th percentile), where what is asked
+    /// of the block says more than its times do.
+    pub lag_p99_max: Option<Duration>,
+    /// Whether each second is kept for each endpoint by itself, too; a few kilobytes for each.
+    pub by_endpoint: bool,
 }
 
 impl Default for BlockSpec {
@@ -46,6 +51,8 @@ impl Default for BlockSpec {
             patience: Duration::from_secs(3),
             probe: None,
             watch: false,
+            lag_p99_max: None,
+            by_endpoint: false,
         }
     }
 }

@@ -105,10 +105,10 @@ impl Tally {
                 if let Some(stream) = stream {
                     stream.add_to(samples, intended, written);
                 }
-                self.series.at(stamps.ended).completed += 1;
-                self.series.completed(stamps.ended, response, shared);
+                self.series
+                    .completed(endpoint, stamps.ended, response, shared);
             }
-            Err(failure) => self.failed(endpoint, stamps.ended, response, failure),
+            Err(failure) => self.failed(endpoint, stamps.ended, response, failure, shared),
         }
     }
 
@@ -143,6 +143,7 @@ impl Tally {
         intended: Instant,
         timeout: Duration,
         now: Instant,
+        shared: &SharedSeries,
     ) {
         self.offered(Due::noticed(intended), now, None);
         let age = now.saturating_duration_since(intended);
@@ -150,7 +151,7 @@ impl Tally {
             let message = format!("no user was free within {} ms", timeout.as_millis());
             let failure = Failure::service(ErrorKind::Timeout, message);
             self.last_end = self.last_end.max(Some(now));
-            return self.failed(endpoint, now, timeout, &failure);
+            return self.failed(endpoint, now, timeout, &failure, shared);
         }
         self.last_end = self.last_end.max(Some(now));
         let samples = &mut self.endpoints[endpoint];
@@ -162,8 +163,9 @@ impl Tally {
 
     /// How late this side noticed that a request was due for which nobody is free.
     pub(super) fn noticed(&mut self, intended: Instant, now: Instant) {
-        self.generator_lag
-            .record(now.saturating_duration_since(intended));
+        let lag = now.saturating_duration_since(intended);
+        self.generator_lag.record(lag);
+        self.series.late(lag);
     }
 
     /// Ends the thread's part.
@@ -184,8 +186,9 @@ impl Tally {
         self.offered += 1;
         self.series.at(due.intended).offered += 1;
         if !due.is_noticed {
-            self.generator_lag
-                .record(released.saturating_duration_since(due.intended));
+            let lag = released.saturating_duration_since(due.intended);
+            self.generator_lag.record(lag);
+            self.series.late(lag);
         }
         if let Some(written) = written {
             self.sent += 1;
@@ -193,13 +196,20 @@ impl Tally {
         }
     }
 
-    fn failed(&mut self, endpoint: usize, ended: Instant, after: Duration, failure: &Failure) {
+    fn failed(
+        &mut self,
+        endpoint: usize,
+        ended: Instant,
+        after: Duration,
+        failure: &Failure,
+        shared: &SharedSeries,
+    ) {
         match failure.cause {
             Cause::Service(kind) => {
                 let samples = &mut self.endpoints[endpoint];
                 *samples.errors.entry(kind).or_default() += 1;
                 samples.failed.record(after);
-                self.series.at(ended).errors += 1;
+                self.series.failed(endpoint, ended, shared);
                 self.examples
                     .entry((endpoint, kind))
                     .or_insert_with(|| failure.message.clone());

@@ -242,8 +242,10 @@ impl User {
         if arrival.has_waited && now.saturating_duration_since(due.intended) >= timeout {
             // Sent now, it could only be cut off.
             if arrival.is_measured {
+                let series = &self.shared.series;
+                self.shared.progress.begun();
                 self.shared
-                    .with_tally(|tally| tally.unserved(first, due.intended, timeout, now));
+                    .with_tally(|tally| tally.unserved(first, due.intended, timeout, now, series));
                 self.shared.progress.ended(true);
             }
             return;
@@ -314,6 +316,7 @@ impl User {
     /// Sends one request and counts it.
     async fn measured(&mut self, endpoint: usize, due: Due) -> (Stamps, Result<u64, Failure>) {
         self.watch.in_flight.set(Some(InFlight { endpoint, due }));
+        self.shared.progress.begun();
         let (stamps, outcome) = self.request(endpoint, due.intended).await;
         self.watch.in_flight.set(None);
         let stream = self.requests[endpoint].stream_times();

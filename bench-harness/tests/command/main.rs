@@ -3,6 +3,8 @@
 
 mod authority;
 mod bystander;
+mod capacity;
+mod exports;
 mod http2;
 mod importing;
 mod interruption;

@@ -140,6 +140,61 @@ impl Horizontal {
     }
 }
 
+/// A horizontal, logarithmic axis of rates per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rates {
+    low: f64,
+    high: f64,
+}
+
+impl Rates {
+    /// Fits rates above 0.
+    pub(super) fn fit(min: f64, max: f64) -> Self {
+        Self {
+            low: min * 0.8,
+            high: max * 1.25,
+        }
+    }
+
+    pub(super) fn x(self, rate: f64) -> i32 {
+        let share = (rate.max(self.low) / self.low).ln() / (self.high / self.low).ln();
+        pixel(f64::from(LEFT) + share.clamp(0.0, 1.0) * f64::from(RIGHT - LEFT))
+    }
+
+    fn ticks(self) -> Vec<f64> {
+        let decades = (self.high / self.low).log10();
+        let steps: &[f64] = if decades > 2.5 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        (-4_i32..8)
+            .flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)))
+            .filter(|tick| (self.low..=self.high).contains(tick))
+            .collect()
+    }
+
+    /// Draws grid lines and their labels.
+    pub(super) fn draw(self, canvas: &Canvas<'_>) {
+        for tick in self.ticks() {
+            let x = self.x(tick);
+            canvas.line(Role::Grid, vec![(x, TOP), (x, BOTTOM)], 1);
+            // A label at the very edge would be cut.
+            if x > RIGHT - 20 {
+                continue;
+            }
+            let at = (x, BOTTOM + 10);
+            canvas.text(
+                Role::Label,
+                &numbers::tick(tick),
+                at,
+                HPos::Center,
+                VPos::Top,
+            );
+        }
+    }
+}
+
 /// The next of 1, 2, 5 × 10ᵏ at or above a raw step.
 fn nice_step(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.max(1e-6).log10().floor());
@@ -162,6 +217,20 @@ mod tests {
         let logarithmic = Vertical::fit(0.5, 400.0);
         assert!(logarithmic.logarithmic);
         assert_eq!(logarithmic.ticks(), [1.0, 10.0, 100.0]);
+    }
+
+    #[test]
+    fn rates_have_round_ticks() {
+        assert_eq!(
+            Rates::fit(10.0, 400.0).ticks(),
+            [10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
+        );
+        assert_eq!(
+            Rates::fit(10.0, 10_000.0).ticks(),
+            [10.0, 100.0, 1_000.0, 10_000.0]
+        );
+        let one = Rates::fit(3.0, 3.0);
+        assert!(one.x(3.0) > LEFT && one.x(3.0) < RIGHT);
     }
 
     #[test]

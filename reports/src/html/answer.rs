@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::summary::summarise;
 
+use super::capacity;
 use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 
 /// More measurements than this are counted in the sentence instead of named.
@@ -18,6 +19,16 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         .enumerate()
         .filter_map(|(index, entry)| Some((index, entry, entry.comparison?)))
         .collect();
+    if compared.is_empty() {
+        let entries = report.entries.iter().enumerate();
+        let findings: Vec<_> = entries
+            .filter_map(|(index, entry)| Some((index, entry.capacity()?)))
+            .collect();
+        if findings.is_empty() {
+            return observed_only(out, report);
+        }
+        return capacity::write_answer(out, report, &findings);
+    }
     let Some(verdict) = report.verdict() else {
         return observed_only(out, report);
     };
@@ -29,7 +40,7 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         out,
         "<section class=\"answer is-{}\" aria-labelledby=\"answer\">{}",
         vocabulary::verdict(verdict),
-        verdict_line(verdict)
+        verdict_line(verdict, vocabulary::verdict_meaning(verdict))
     )?;
     if let [(_, _, comparison)] = compared.as_slice() {
         writeln!(
@@ -59,13 +70,12 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     writeln!(out, "</section>")
 }
 
-fn verdict_line(verdict: Verdict) -> String {
+pub(super) fn verdict_line(verdict: Verdict, meaning: &str) -> String {
     format!(
         "<p class=\"verdict\"><span class=\"sign\" aria-hidden=\"true\">{}</span> \
-         <strong>{}</strong> <span class=\"meaning\">{}</span></p>",
+         <strong>{}</strong> <span class=\"meaning\">{meaning}</span></p>",
         vocabulary::verdict_sign(verdict),
         vocabulary::verdict(verdict),
-        vocabulary::verdict_meaning(verdict)
     )
 }
 
@@ -79,7 +89,7 @@ pub(super) fn pill(verdict: Verdict) -> String {
 }
 
 /// The sentence with its first clause set large: it carries the main number.
-fn headline(sentence: &str) -> String {
+pub(super) fn headline(sentence: &str) -> String {
     match sentence.split_once("; ") {
         Some((first, rest)) => format!(
             "{}<span class=\"rest\"><span class=\"gone\">; </span>{}</span>",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::level::Level;
-use unstall_results::record::{Arm, ArmAccess, Block, Load, RunRecord};
+use unstall_results::record::{Arm, ArmAccess, Block, CapacityLoad, Load, RunRecord};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -97,7 +97,11 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
 fn model(load: &Load) -> String {
     let levels = load.levels.iter().map(|level| Level::of(load, *level));
     let levels: Vec<String> = levels.map(numbers::level_number).collect();
-    let (model, levels) = (escape::markup(&load.model), levels.join(", "));
+    let levels = match &load.capacity {
+        Some(capacity) => searched(capacity, levels.len()),
+        None => levels.join(", "),
+    };
+    let model = escape::markup(&load.model);
     let Some(open) = &load.open else {
         return format!("{model}, concurrency {levels}");
     };
@@ -123,16 +127,35 @@ fn model(load: &Load) -> String {
     )
 }
 
+/// What a search was given, instead of all rates that it has tried.
+fn searched(capacity: &CapacityLoad, tried: usize) -> String {
+    format!(
+        "{tried} rates from {}/s on, at most {}/s, for a capacity to ±{} %, with at most {} blocks \
+         of each version",
+        numbers::tick(capacity.from_per_second),
+        numbers::tick(capacity.highest_per_second),
+        numbers::tick(capacity.precision * 100.0),
+        capacity.blocks_max
+    )
+}
+
 /// What was sent, and from what state.
 fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
     let load = &record.load;
     let text = escape::markup;
     let mut facts = vec![("Load", model(load))];
+    let requests = match load.requests_per_endpoint {
+        // Time ends a block.
+        0 => String::new(),
+        requests => format!(
+            "{} per endpoint, level and block; ",
+            numbers::count(requests)
+        ),
+    };
     facts.push((
         "Requests",
         format!(
-            "{} per endpoint, level and block; warm-up {} per user, at least {}",
-            numbers::count(load.requests_per_endpoint),
+            "{requests}warm-up {} per user, at least {}",
             numbers::count(load.warmup_per_user.into()),
             numbers::ms_from_us(load.warmup_ms_min.saturating_mul(1_000))
         ),

@@ -7,7 +7,8 @@ use unstall_results::level::blindness;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, bystander, cells, curves, environment, event_loop, observations, streams, watched,
+    answer, bystander, capacity, cells, curves, environment, event_loop, observations, streams,
+    watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
@@ -21,9 +22,10 @@ pub(super) fn write(out: &mut String, index: usize, entry: &Entry<'_>) -> std::f
         out,
         "<section class=\"measurement\" id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">"
     )?;
-    match entry.comparison {
-        Some(comparison) => compared(out, &anchor, entry, comparison)?,
-        None => single(out, &anchor, entry)?,
+    match (entry.comparison, entry.capacity()) {
+        (Some(comparison), _) => compared(out, &anchor, entry, comparison)?,
+        (None, Some(finding)) => capacity::write(out, &anchor, entry, &finding)?,
+        (None, None) => single(out, &anchor, entry)?,
     }
     writeln!(out, "</section>")
 }

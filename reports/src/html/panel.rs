@@ -173,7 +173,7 @@ pub(super) fn write(
     writeln!(out, "</div>")
 }
 
-fn legend(out: &mut String, record: &RunRecord, with_blocks: bool) -> std::fmt::Result {
+pub(super) fn legend(out: &mut String, record: &RunRecord, with_blocks: bool) -> std::fmt::Result {
     write!(out, "<p class=\"legend\">")?;
     for arm in observed::arms(record) {
         let class = if arm == "before" { "before" } else { "after" };

@@ -26,12 +26,20 @@ fn pages() -> Vec<(&'static str, String)> {
     let invalid = [fixture::invalid()];
     let hostile = [fixture::hostile()];
     let observed = fixture::observed();
+    let searched = fixture::searched(Some(600.0));
     vec![
         ("steps", page(&steps)),
         ("judged", page(&[fixture::judged()])),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),
+        (
+            "capacity",
+            html::render(&report(vec![Entry {
+                record: &searched,
+                comparison: None,
+            }])),
+        ),
         (
             "run",
             html::render(&report(vec![Entry {

@@ -196,6 +196,17 @@ fn annotations_every_verdict() {
 }
 
 #[test]
+fn a_search_for_capacity_in_every_format() {
+    for record in [fixture::searched(None), fixture::searched(Some(600.0))] {
+        let report = observed(&record);
+        insta::assert_snapshot!(terminal::render(&report, Style::default()));
+        insta::assert_snapshot!(markdown::render(&report));
+        insta::assert_snapshot!(annotations::render(&report) + &junit::render(&report));
+        insta::assert_snapshot!(outline(&html::render(&report)));
+    }
+}
+
+#[test]
 fn html_headings_captions_and_labels() {
     let steps = [fixture::passing(), fixture::regressing()];
     insta::assert_snapshot!(outline(&html::render(&report(&steps))));

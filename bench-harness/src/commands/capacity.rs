@@ -1,0 +1,273 @@
+//! `unstall capacity`: the highest rate at which an objective holds, of one version or of two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use unstall_bench_harness::block::{self, BlockPlace, Service};
+use unstall_bench_harness::engine::{Access, Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
+use unstall_bench_harness::{floor, limits};
+use unstall_results::level::OPEN;
+use unstall_results::record::{CapacityLoad, EndpointIdentity, Load};
+use unstall_results::slo::Slo;
+use unstall_scenarios::plan::{Arrivals, Plan};
+
+use crate::arguments::CapacityArguments;
+use crate::before_block::BeforeBlock;
+use crate::console::{Console, Outcome};
+use crate::exports::Exports;
+use crate::judgement::{AFTER, BEFORE, Judgement, ONLY};
+use crate::opening::{self, Opening};
+use crate::record_file::Placement;
+use crate::session::{Prepared, Session, Stage, Turn};
+use crate::version::{Version, Versions};
+use crate::{identity, inputs, interrupt};
+use rate_search::{BlockShape, RateSearch};
+
+mod rate_search;
+
+/// The lowest rate that is tried, as a part of the first one.
+const LOWEST_OF_FROM: f64 = 1.0 / 16.0;
+/// How long a service that runs already may take to work off what an earlier block left behind.
+const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The versions, each of which is let settle after a block that was too much for it.
+struct Settling<'a> {
+    versions: Versions<'a>,
+    plan: Arc<Plan>,
+    slo: Slo,
+    endpoints: Vec<EndpointIdentity>,
+    stop: Stop,
+    /// Whether each version held the objective before its first block, with nobody beside it.
+    holds_alone: BTreeMap<&'static str, bool>,
+}
+
+impl Stage for Settling<'_> {
+    fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
+        let prepared = self.versions.prepare(turn)?;
+        if let Prepared::Running(target) = &prepared {
+            match self.holds_alone.get(turn.arm) {
+                None => {
+                    let holds = self.holds(target);
+                    self.holds_alone.insert(turn.arm, holds);
+                }
+                Some(true) => self.settle(target),
+                // One that never does is measured as it is.
+                Some(false) => {}
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+impl Settling<'_> {
+    /// Waits until it holds the objective again with nobody beside it.
+    fn settle(&self, target: &Target) {
+        const PAUSE: Duration = Duration::from_millis(200);
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        while !self.holds(target) && Instant::now() < deadline && !self.stop.is_requested() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends the scenario once. What keeps it from answering is the next block's to find out.
+    fn holds(&self, target: &Target) -> bool {
+        let spec = BlockSpec {
+            warmup: Warmup {
+                rounds_per_user: 0,
+                lasting_at_least: Duration::ZERO,
+            },
+            threads: Some(1),
+            ..BlockSpec::closed(1, Amount::PerEndpoint(1))
+        };
+        let place = BlockPlace {
+            arm: ONLY.to_owned(),
+            pair: 0,
+            position: 0,
+        };
+        let (service, progress) = (Service::Running(target), Arc::default());
+        let looked = block::measure(&self.plan, service, &place, &spec, &self.stop, &progress);
+        looked.is_ok_and(|looked| {
+            let readings = self.slo.read(&looked.block, &self.endpoints);
+            readings.iter().all(|reading| reading.holds)
+        })
+    }
+}
+
+pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let slo = Slo::parse(&arguments.slo).context("--slo can't be read")?;
+    if arguments.to < arguments.from {
+        anyhow::bail!(
+            "--from {} is above --to {}; start lower",
+            arguments.from,
+            arguments.to
+        );
+    }
+    let access = arguments.access.resolve(console)?;
+    let versions = versions(&arguments, &access)?;
+    let named: Vec<&Version> = versions.iter().map(|(_, version)| version).collect();
+    arguments.access.refuse_unused(&named)?;
+    let common = &arguments.scenario;
+    let inputs = inputs::gather(common.variables.clone());
+    let plans = opening::plans(&common.scenarios, &inputs)?;
+    let exports = Exports::open(&common.exports, common.force)?;
+    for (_, version) in &versions {
+        if let Version::Url { target, .. } = version {
+            opening::reachable(target, &plans)?;
+        }
+    }
+    let mut sessions = Vec::new();
+    for plan in plans {
+        let session = open(&arguments, &versions, &slo, &plan)?;
+        sessions.push((plan, session));
+    }
+    let stop = interrupt::listen()?;
+    let floor = floor::measure()?;
+    let mut judgement = Judgement::default();
+    for (plan, mut session) in sessions {
+        session.exports = exports.clone();
+        session.record.floor = Some(floor.clone());
+        let before_block = arguments.before_block.as_deref();
+        let mut stage = Settling {
+            versions: Versions {
+                by_arm: versions.iter().cloned().collect(),
+                ready: arguments.ready.clone(),
+                before_block: before_block
+                    .map(|line| BeforeBlock::new(line, &stop))
+                    .transpose()?,
+            },
+            endpoints: session.record.scenario.endpoints.clone(),
+            slo: slo.clone(),
+            stop: stop.clone(),
+            holds_alone: BTreeMap::new(),
+            plan: Arc::clone(&plan),
+        };
+        let mut search = search(&arguments, &slo, &plan, &session, &versions)?;
+        judgement.measure_by(session, &mut search, &mut stage, console, &stop)?;
+    }
+    judgement.finish_exports(&exports)?;
+    let mut outcome = judgement.outcome(console);
+    for file in &judgement.files {
+        outcome.text.push_str(&file.lines());
+    }
+    Ok(outcome)
+}
+
+/// The versions by their arm, in order.
+fn versions(
+    arguments: &CapacityArguments,
+    access: &Access,
+) -> anyhow::Result<Vec<(&'static str, Version)>> {
+    match (&arguments.target, &arguments.before, &arguments.after) {
+        (Some(target), _, _) => {
+            let version = Version::parse(target, "--target takes", access)?;
+            Ok(vec![(ONLY, version)])
+        }
+        (None, Some(before), Some(after)) => {
+            const SIDES: &str = "--before and --after take";
+            Ok(vec![
+                (BEFORE, Version::parse(before, SIDES, access)?),
+                (AFTER, Version::parse(after, SIDES, access)?),
+            ])
+        }
+        _ => anyhow::bail!("name the service with --target, or two with --before and --after"),
+    }
+}
+
+fn search(
+    arguments: &CapacityArguments,
+    slo: &Slo,
+    plan: &Plan,
+    session: &Session,
+    versions: &[(&'static str, Version)],
+) -> anyhow::Result<RateSearch> {
+    let load = &session.record.load;
+    let capacity = load.capacity.as_ref();
+    let bounds = capacity
+        .map(CapacityLoad::bounds)
+        .context("the record has no question of capacity; this is a fault of unstall")?;
+    let arms: Vec<&'static str> = versions.iter().map(|(arm, _)| *arm).collect();
+    let shape = shape(arguments, plan);
+    Ok(RateSearch::new(
+        slo.clone(),
+        bounds,
+        shape,
+        &arms,
+        load.seed,
+    ))
+}
+
+/// How blocks are driven: what the command line says goes before what the scenario says.
+fn shape(arguments: &CapacityArguments, plan: &Plan) -> BlockShape {
+    let of_scenario = plan.load.open.as_ref().map(|open| open.arrivals);
+    let asked = arguments.arrivals.map(Arrivals::from);
+    let in_flight_max = arguments.in_flight;
+    BlockShape {
+        arrivals: asked.or(of_scenario).unwrap_or(Arrivals::Poisson),
+        length: arguments.block,
+        in_flight_max: in_flight_max.unwrap_or_else(|| OpenLoad::in_flight_max_of(plan)),
+    }
+}
+
+/// Everything that is decided before the first block.
+fn open(
+    arguments: &CapacityArguments,
+    versions: &[(&'static str, Version)],
+    slo: &Slo,
+    plan: &Arc<Plan>,
+) -> anyhow::Result<Session> {
+    let common = &arguments.scenario;
+    let shape = shape(arguments, plan);
+    limits::allow_connections(shape.in_flight_max)?;
+    let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
+    let load = Load {
+        model: OPEN.to_owned(),
+        levels: Vec::new(),
+        requests_per_endpoint: 0,
+        warmup_per_user,
+        warmup_ms_min,
+        pairs: 0,
+        seed: identity::seed(arguments.seed),
+        state_reset: match arguments.before_block {
+            Some(_) => "command",
+            None => "none",
+        }
+        .to_owned(),
+        store_round_trip_us: None,
+        store_round_trip_us_measured: None,
+        probe: opening::probe(plan),
+        open: Some(shape.record()),
+        capacity: Some(CapacityLoad {
+            slo: slo.to_string(),
+            from_per_second: arguments.from,
+            lowest_per_second: arguments.from * LOWEST_OF_FROM,
+            highest_per_second: arguments.to,
+            precision: arguments.precision,
+            blocks_max: arguments.blocks,
+        }),
+    };
+    let arms: BTreeMap<_, _> = versions
+        .iter()
+        .map(|(arm, version)| ((*arm).to_owned(), version.arm()))
+        .collect();
+    let session = Opening {
+        placement: Placement::of(common),
+        label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
+        plan: Arc::clone(plan),
+        load,
+        turns: Vec::new(),
+        arms,
+        step: None,
+        colocated: versions.iter().any(|(_, version)| version.is_local()),
+        watch: common.watch,
+    }
+    .session()?;
+    let streams = |name: &str| {
+        let mut requests = plan.requests.iter();
+        requests.any(|request| request.name == name && request.stream.is_some())
+    };
+    slo.check(&session.record.scenario.endpoints, streams)
+        .map_err(|why| anyhow::anyhow!("--slo: {why}"))?;
+    Ok(session)
+}
