@@ -358,12 +358,12 @@ impl Import {
     }
 
     fn set_body(&mut self, call: &mut Call, line: usize) -> Result<(), ImportError> {
-        let has_body = !call.data.is_empty() || call.data_file.is_some() || !call.parts.is_empty();
         if call.get {
             let pairs = url::pairs(&call.data.join("&")).unwrap_or_default();
             call.query.extend(pairs);
             call.data.clear();
         }
+        let has_body = !call.data.is_empty() || call.data_file.is_some() || !call.parts.is_empty();
         if call.json {
             for name in ["content-type", "accept"] {
                 if call.request.header(name).is_none() {
@@ -385,7 +385,7 @@ impl Import {
         }
         call.request.method = method(&call.request.method, line)?;
         let method = call.request.method.as_str();
-        if has_body && !call.get && matches!(method, "GET" | "HEAD") {
+        if has_body && matches!(method, "GET" | "HEAD") {
             let note =
                 format!("Lost: the body of a {method} request, which a scenario can't send.");
             call.request.notes.push(note);
