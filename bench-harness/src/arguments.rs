@@ -15,6 +15,10 @@ mod prove;
 
 pub(crate) use prove::ProveArguments;
 
+mod scenarios;
+
+pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
+
 mod selftest;
 
 pub(crate) use selftest::{SelftestArguments, SelftestSubject};
@@ -82,6 +86,7 @@ impl Command {
             Self::Scenarios(ScenariosCommand::Show { .. }) => "scenarios show",
             Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
             Self::Scenarios(ScenariosCommand::Schema { .. }) => "scenarios schema",
+            Self::Scenarios(ScenariosCommand::Import { .. }) => "scenarios import",
         }
     }
 }
@@ -298,48 +303,6 @@ pub(crate) struct WatchArguments {
     /// Who answers at an address, where that can't be found out
     #[arg(long = "name", value_name = "ADDR=NAME", value_parser = named_address)]
     pub(crate) names: Vec<(SocketAddr, String)>,
-}
-
-/// `unstall scenarios …`
-#[derive(Debug, Subcommand)]
-pub(crate) enum ScenariosCommand {
-    /// Name the shipped scenarios and their endpoints
-    #[command(after_help = "Example:\n  unstall scenarios list")]
-    List,
-    /// Print the file of a shipped scenario: the start of your own
-    #[command(after_help = "Example:\n  unstall scenarios show tunnel > my.toml")]
-    Show {
-        /// A name from `unstall scenarios list`
-        scenario: String,
-    },
-    /// Check scenario files without sending anything
-    #[command(after_help = "Example:\n  unstall scenarios check my.toml")]
-    Check {
-        /// Paths of scenario files, or names of the catalogue
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<String>,
-        /// Sets a variable of the scenario
-        #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
-        variables: Vec<(String, String)>,
-    },
-    /// Print a JSON Schema for editors
-    #[command(after_help = "Example:\n  unstall scenarios schema > scenario.schema.json")]
-    Schema {
-        /// Of which file
-        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
-        of: SchemaOf,
-    },
-}
-
-/// Files with a JSON Schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum SchemaOf {
-    /// A scenario file
-    Scenario,
-    /// A migration plan
-    Migration,
-    /// The document that --json prints
-    Result,
 }
 
 /// A command line that was refused, or one that only asked for help.

@@ -161,7 +161,10 @@ mod tests {
             let number = Draws::new(1, turn, 9).between(-2, 2);
             counts[usize::try_from(number + 2).unwrap()] += 1;
         }
-        assert!(counts.iter().all(|count| (1_880..2_120).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (1_880..2_120).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

@@ -99,7 +99,9 @@ impl Request {
             let named = headers
                 .iter()
                 .filter(|(header, _)| header.eq_ignore_ascii_case(wanted));
-            let found = named.filter_map(|(_, value)| extract.of_header(value)).next();
+            let found = named
+                .filter_map(|(_, value)| extract.of_header(value))
+                .next();
             let Some(value) = found else {
                 let what = format!("there is no header `{wanted}`{}", fitting(extract));
                 return Err(self.lacking(None, &what, name, &[]));
@@ -152,13 +154,7 @@ impl Request {
         Ok(())
     }
 
-    fn lacking(
-        &self,
-        scope: Option<&Scope>,
-        what: &str,
-        name: &str,
-        body: &[u8],
-    ) -> CheckFailure {
+    fn lacking(&self, scope: Option<&Scope>, what: &str, name: &str, body: &[u8]) -> CheckFailure {
         let what = format!("{what}, and `{name}` is taken from it");
         self.expect.failure(scope, CheckKind::Check, what, body)
     }

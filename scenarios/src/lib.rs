@@ -22,6 +22,7 @@
 pub mod catalogue;
 pub mod check;
 pub mod error;
+pub mod import;
 pub mod inputs;
 pub mod migration;
 pub mod pattern;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
-use unstall_scenarios::check::{CheckFailure, CheckKind};
+use unstall_scenarios::check::{CheckFailure, CheckKind, Values};
 use unstall_scenarios::plan::Request;
+use unstall_scenarios::scope::Scope;
 use unstall_scenarios::{Inputs, Plan, catalogue};
 
 const JSON: [(&str, &[u8]); 1] = [("content-type", b"application/json; charset=utf-8")];
@@ -22,10 +24,18 @@ fn request(expect: &str) -> Request {
     plan.requests.into_iter().next().unwrap()
 }
 
+/// As a user accepts an answer, with a scope that knows no secret of its own.
+fn accept(request: &Request, status: u16, body: &[u8]) -> Result<Values, CheckFailure> {
+    let text = "name = 'a'\n[[request]]\nname = 'r'\nmethod = 'GET'\npath = '/'\n";
+    let plan = Plan::parse(text, Path::new("a.toml"), &Inputs::default()).unwrap();
+    let scope = Scope::new(Arc::new(plan), 0, 1, 0);
+    request.accept(&scope, status, JSON, body)
+}
+
 fn failure(request: &Request, status: u16, body: &[u8]) -> CheckFailure {
     let failure = request.expect.check(status, JSON, body).unwrap_err();
     // Both doors say the same.
-    assert_eq!(request.accept(status, JSON, body), Err(failure.clone()));
+    assert_eq!(accept(request, status, body), Err(failure.clone()));
     failure
 }
 
@@ -33,7 +43,7 @@ fn failure(request: &Request, status: u16, body: &[u8]) -> CheckFailure {
 fn without_expect_any_2xx_passes_and_the_body_is_not_read() {
     let request = request("");
     assert_eq!(request.expect.check(204, JSON, b"no json"), Ok(()));
-    assert_eq!(request.accept(200, JSON, b""), Ok(BTreeMap::new()));
+    assert_eq!(accept(&request, 200, b""), Ok(BTreeMap::new()));
     let failed = failure(&request, 404, br#"{"detail": "hush, not here"}"#);
     assert_eq!(failed.kind, CheckKind::Status);
     assert_eq!(
@@ -111,9 +121,7 @@ fn accept_extracts_after_checking() {
         "expect = { json = { '/a' = { equals = { b = [1, 'x'] } } } }\nextract = { first = { json = '/a/b/0' }, all = { json = '' } }",
     );
     let answer = json!({"a": {"b": [1, "x"]}});
-    let extracted = request
-        .accept(200, JSON, answer.to_string().as_bytes())
-        .unwrap();
+    let extracted = accept(&request, 200, answer.to_string().as_bytes()).unwrap();
     assert_eq!(extracted["first"], json!(1));
     assert_eq!(extracted["all"], answer);
     let failed = failure(&request, 200, br#"{"a": {"b": [2]}}"#);
@@ -129,7 +137,7 @@ fn accept_extracts_after_checking() {
 fn a_missing_value_to_extract_is_a_failed_check() {
     let request = request("extract = { id = { json = '/id' } }");
     assert_eq!(request.expect.check(200, JSON, b"{}"), Ok(()));
-    let failed = request.accept(200, JSON, b"{}").unwrap_err();
+    let failed = accept(&request, 200, b"{}").unwrap_err();
     assert_eq!(failed.kind, CheckKind::Check);
     assert_eq!(
         failed.message,

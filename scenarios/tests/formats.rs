@@ -74,7 +74,10 @@ fn the_schema_refuses_what_the_reader_refuses() {
         "timeout = 'soon'",
         "expect = { status = 99 }",
         "expect = { json = { '/a' = 'text' } }",
-        "query = { a = [1] }",
+        "query = { a = [[1]] }",
+        "weight = 0",
+        "think = { mean = 5 }",
+        "extract = { a = { body = 'x' } }",
     ] {
         assert!(!validator.is_valid(&minimal(wrong)), "{wrong}");
     }
@@ -125,6 +128,7 @@ fn the_complete_example_resolves() {
             "POST message",
             "GET active-session",
             "PUT note",
+            "PUT attachment",
             "POST feedback"
         ]
     );

@@ -13,7 +13,11 @@ use crate::render::is_header_value;
 const FILE_TYPE: &str = "application/octet-stream";
 
 impl RequestResolver<'_> {
-    pub(super) fn body(&self, place: &Place<'_>, raw: &raw::Request) -> Result<Body, ScenarioError> {
+    pub(super) fn body(
+        &self,
+        place: &Place<'_>,
+        raw: &raw::Request,
+    ) -> Result<Body, ScenarioError> {
         let document = self.document;
         let given: Vec<&str> = [
             ("json", raw.json.is_some()),
