@@ -92,8 +92,8 @@ impl Http1 {
                 Poll::Ready(Ok(1..)) => continue,
                 Poll::Ready(Ok(0)) => self.ended_before_body(outgoing, head),
                 Poll::Ready(Err(error)) => Failure::lost(&error),
-                // What can't be written any more won't be answered later.
-                Poll::Pending if outgoing.broken.is_some() => self.ended_before_body(outgoing, head),
+                // Also where nothing can be written any more: the service may have said why, and
+                // that, or the connection's end, is about to be read.
                 Poll::Pending => return Poll::Pending,
             };
             return Poll::Ready(Err(ended));

@@ -15,7 +15,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
@@ -31,7 +31,7 @@ use super::failure::Failure;
 use super::stamps::SocketStamps;
 use super::tls;
 use super::transport::Transport;
-use super::wire::Wire;
+use super::wire::{Parts, Wire};
 
 /// How much a service may send before it has to wait for us, per stream and per connection: large
 /// enough that the network between them never idles, as browsers have it, and there is only one
@@ -70,6 +70,7 @@ impl Http2 {
             transport,
             stamps: stamps.clone(),
             fault: fault.clone(),
+            broken: None,
         };
         let (sender, connection) = Builder::new()
             .initial_window_size(WINDOW_BYTES)
@@ -191,7 +192,13 @@ impl Http2 {
     }
 
     fn request(&self, wire: &Wire) -> Result<(Request<()>, Bytes), Failure> {
-        let (method, path, authority, fields, body) = wire.parts();
+        let Parts {
+            method,
+            path,
+            authority,
+            fields,
+            body,
+        } = wire.parts();
         let unusable =
             |what: &str| Failure::service(ErrorKind::CheckFailed, format!("not sent: {what}"));
         let uri = Uri::builder()
@@ -329,6 +336,49 @@ struct Socket {
     transport: Transport,
     stamps: SocketStamps,
     fault: Fault,
+    /// Why nothing can be written any more. Whoever writes learns it only when all has been read.
+    broken: Option<io::Error>,
+}
+
+impl Socket {
+    /// A service that hangs up may have said why before it did: TLS does.
+    fn poll_last_words(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let mut bytes = [0; 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                Ok(()) => break,
+                Err(error) => {
+                    self.note(&error);
+                    break;
+                }
+            }
+        }
+        let broken = self.broken.as_ref().map(io::Error::kind);
+        Poll::Ready(broken.unwrap_or(io::ErrorKind::BrokenPipe).into())
+    }
+
+    fn note(&self, error: &io::Error) {
+        if let Some(failure) = tls::failure_in(error) {
+            self.fault.note(failure);
+        }
+    }
+
+    /// Writes or flushes, unless nothing can be written any more.
+    fn poll_out<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: impl FnOnce(&mut Self, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.broken.is_none() {
+            match ready!(out(self, cx)) {
+                Ok(done) => return Poll::Ready(Ok(done)),
+                Err(error) => self.broken = Some(error),
+            }
+        }
+        self.poll_last_words(cx).map(Err)
+    }
 }
 
 impl AsyncRead for Socket {
@@ -340,11 +390,7 @@ impl AsyncRead for Socket {
         let read = Pin::new(&mut self.transport).poll_read(cx, buffer);
         match &read {
             Poll::Ready(Ok(())) => self.stamps.reads.stamp(),
-            Poll::Ready(Err(error)) => {
-                if let Some(failure) = tls::failure_in(error) {
-                    self.fault.note(failure);
-                }
-            }
+            Poll::Ready(Err(error)) => self.note(error),
             Poll::Pending => {}
         }
         read
@@ -353,29 +399,37 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let stamp = self.stamps.written.clone();
-        stamp.around(|| Pin::new(&mut self.transport).poll_write(cx, bytes))
+        self.get_mut().poll_out(cx, |socket, cx| {
+            let transport = Pin::new(&mut socket.transport);
+            let written = &socket.stamps.written;
+            written.around(|| transport.poll_write(cx, bytes))
+        })
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let stamp = self.stamps.written.clone();
-        stamp.around(|| Pin::new(&mut self.transport).poll_write_vectored(cx, slices))
+        self.get_mut().poll_out(cx, |socket, cx| {
+            let transport = Pin::new(&mut socket.transport);
+            let written = &socket.stamps.written;
+            written.around(|| transport.poll_write_vectored(cx, slices))
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
         self.transport.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.transport).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_out(cx, |socket, cx| {
+            Pin::new(&mut socket.transport).poll_flush(cx)
+        })
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

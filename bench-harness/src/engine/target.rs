@@ -75,7 +75,7 @@ pub enum TargetError {
         /// What was given.
         given: String,
         /// What is missing.
-        source: AccessError,
+        source: Box<AccessError>,
     },
 }
 
@@ -141,7 +141,7 @@ impl Target {
             .transpose()
             .map_err(|source| TargetError::Access {
                 given: given.to_owned(),
-                source,
+                source: Box::new(source),
             })?;
         Ok(Self {
             place: Place::Host {
@@ -184,7 +184,7 @@ impl Target {
         if access.proxy().is_some() {
             return Err(TargetError::Access {
                 given: given.to_owned(),
-                source: AccessError::ProxyToSocket,
+                source: Box::new(AccessError::ProxyToSocket),
             });
         }
         Ok(Self {

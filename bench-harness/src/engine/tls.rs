@@ -437,7 +437,9 @@ impl ServerCertVerifier for Anyone {
 fn handshake_failure(error: &io::Error) -> Failure {
     failure_in(error).unwrap_or_else(|| {
         let reason = match error.kind() {
-            io::ErrorKind::UnexpectedEof => "the service hung up".to_owned(),
+            io::ErrorKind::UnexpectedEof => {
+                "the service hung up; is it TLS that it speaks there?".to_owned()
+            }
             _ => error.to_string(),
         };
         Failure::service(

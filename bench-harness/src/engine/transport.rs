@@ -272,3 +272,42 @@ impl AsyncWrite for Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_refuses_leaves_those_behind_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let here = listener.local_addr().expect("an address");
+        let closed = {
+            let gone = std::net::TcpListener::bind("[::1]:0").expect("a free port");
+            gone.local_addr().expect("an address")
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let stream = first_that_accepts(&[closed, here], deadline).await;
+        assert_eq!(stream.expect("the second").peer_addr().ok(), Some(here));
+        let refused = first_that_accepts(&[closed, closed], deadline).await;
+        let kind = refused.map_err(|error| error.kind()).map(drop);
+        assert_eq!(kind, Err(io::ErrorKind::ConnectionRefused));
+    }
+
+    #[test]
+    fn what_is_spoken_is_agreed_on_or_asked_for() {
+        let (h2, other) = (Some(tls::H2), Some(&b"http/1.1"[..]));
+        for (alpn, http, protocol) in [
+            (h2, HttpVersion::Auto, Some(Protocol::Http2)),
+            (other, HttpVersion::Auto, Some(Protocol::Http1)),
+            (None, HttpVersion::Auto, Some(Protocol::Http1)),
+            (None, HttpVersion::Http1, Some(Protocol::Http1)),
+            (h2, HttpVersion::Http2, Some(Protocol::Http2)),
+            (None, HttpVersion::Http2, None),
+            (other, HttpVersion::Http2, None),
+        ] {
+            assert_eq!(agreed(alpn, http).ok(), protocol, "{alpn:?} {http:?}");
+        }
+        assert_eq!(without_tls(HttpVersion::Auto), Protocol::Http1);
+        assert_eq!(without_tls(HttpVersion::Http2), Protocol::Http2);
+    }
+}

@@ -24,6 +24,17 @@ pub(super) struct Wire {
     head_bytes: usize,
 }
 
+/// What a request is made of.
+pub(super) struct Parts<'w> {
+    pub(super) method: &'w str,
+    /// With its query.
+    pub(super) path: &'w str,
+    pub(super) authority: &'w str,
+    /// Header fields without host and length.
+    pub(super) fields: &'w [(String, String)],
+    pub(super) body: &'w [u8],
+}
+
 /// A request is addressed to a proxy, which forwards it.
 #[derive(Debug)]
 struct Forwarded {
@@ -87,17 +98,15 @@ impl Wire {
         &self.http1
     }
 
-    /// The parts, for protocols that frame them in another way: method, path with its query,
-    /// authority, header fields without host and length, body.
-    pub(super) fn parts(&self) -> (&str, &str, &str, &[(String, String)], &[u8]) {
-        let body = &self.http1[self.head_bytes..];
-        (
-            &self.method,
-            &self.path,
-            &self.authority,
-            &self.headers,
-            body,
-        )
+    /// The parts, for protocols that frame them in another way.
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts {
+            method: &self.method,
+            path: &self.path,
+            authority: &self.authority,
+            fields: &self.headers,
+            body: &self.http1[self.head_bytes..],
+        }
     }
 
     /// Whether the answer has no body, whatever its headers say.

@@ -7,14 +7,29 @@ use crate::program::{SMALL_RUN, SmallRun};
 use crate::secure_server::{LARGE_BYTES, SecureServer};
 
 const HTTP2: &str = "http = \"2\"";
-/// One to see whether the service is there, one for its monitor, and one for each user.
-const CONNECTIONS: u64 = 2 + 3;
-/// The first two of those, and one for each request.
-const ONE_EACH: u64 = 2 + SMALL_RUN;
+/// A connection for each of three users, and one for each request.
+const USERS: u64 = 3;
+const ONE_EACH: u64 = SMALL_RUN;
 
 struct Met {
     server: SecureServer,
     run: SmallRun,
+}
+
+impl Met {
+    /// Besides, one connection is for seeing whether the service is there, and one in each block
+    /// for its monitor.
+    #[track_caller]
+    fn assert_connections(&self, in_a_block: u64) {
+        let blocks = self.run.blocks().len() as u64;
+        let expected = 1 + blocks * (1 + in_a_block);
+        assert_eq!(
+            self.server.seen().connections,
+            expected,
+            "{:#?}",
+            self.run.call
+        );
+    }
 }
 
 fn meet(request: &str) -> Met {
@@ -55,7 +70,7 @@ fn answers_of_every_shape_are_read_to_their_end_on_one_connection() {
         let samples = met.run.record().blocks[0].endpoints["it"].clone();
         assert_eq!(samples.body_bytes, SMALL_RUN * body_bytes, "{path}");
         let seen = met.server.seen();
-        assert_eq!(seen.connections, CONNECTIONS, "{path}");
+        met.assert_connections(USERS);
         assert!(seen.requests.iter().all(|asked| asked.is_http2));
     }
 }
@@ -71,15 +86,16 @@ fn bodies_larger_than_the_services_window_arrive_whole() {
         .filter(|asked| asked.method == "POST")
         .map(|asked| asked.body_bytes)
         .collect();
-    assert_eq!(load, [200_000; SMALL_RUN as usize]);
-    assert_eq!(seen.connections, CONNECTIONS);
+    assert_eq!(load.len() as u64, SMALL_RUN * met.run.blocks().len() as u64);
+    assert!(load.iter().all(|length| *length == 200_000), "{load:?}");
+    met.assert_connections(USERS);
 }
 
 #[test]
 fn an_answer_before_the_whole_request_stands() {
     let met = post("/early", 200_000, 413);
     met.run.assert_good();
-    assert_eq!(met.server.seen().connections, CONNECTIONS);
+    met.assert_connections(USERS);
 }
 
 #[test]
@@ -92,7 +108,7 @@ fn a_stream_that_the_service_resets_leaves_the_connection_in_use() {
     ] {
         let met = get(path, 200);
         met.run.assert_all(kind, &[words]);
-        assert_eq!(met.server.seen().connections, CONNECTIONS, "{path}");
+        met.assert_connections(USERS);
     }
 }
 
@@ -101,14 +117,14 @@ fn a_connection_that_the_service_ends_is_replaced() {
     // In good order: no request is lost.
     let met = get("/goaway", 200);
     met.run.assert_good();
-    assert_eq!(met.server.seen().connections, ONE_EACH);
+    met.assert_connections(ONE_EACH);
     let met = get("/goaway-error", 200);
     met.run
         .assert_all(ErrorKind::Reset, &["GOAWAY", "ENHANCE_YOUR_CALM"]);
-    assert_eq!(met.server.seen().connections, ONE_EACH);
+    met.assert_connections(ONE_EACH);
     let met = get("/abrupt", 200);
     met.run.assert_all(ErrorKind::Reset, &["connection lost"]);
-    assert_eq!(met.server.seen().connections, ONE_EACH);
+    met.assert_connections(ONE_EACH);
 }
 
 #[test]
@@ -119,7 +135,7 @@ fn a_stream_that_is_left_is_cancelled_and_its_connection_kept() {
     );
     met.run.assert_good();
     let seen = met.server.seen();
-    assert_eq!(seen.connections, CONNECTIONS);
+    met.assert_connections(USERS);
     // The last ones of the users end with their connections.
     let cancelled = seen.resets.iter().filter(|reason| *reason == "CANCEL");
     assert!(cancelled.count() >= 3, "{:?}", seen.resets);
@@ -131,7 +147,7 @@ fn who_speaks_no_http_2_is_a_protocol_error() {
     let server = unstall_testbed::ExactDelay::start().expect("a server");
     let run = SmallRun::get(folder.path(), HTTP2, &server.url(), &[]);
     run.call.assert_code(3);
-    let errors = run.record().blocks[0].errors.clone();
+    let errors = run.blocks()[0].errors.clone();
     let known = [ErrorKind::Protocol, ErrorKind::Reset];
     assert!(errors.keys().all(|kind| known.contains(kind)), "{errors:?}");
     assert_eq!(errors.values().sum::<u64>(), SMALL_RUN);

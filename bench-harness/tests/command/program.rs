@@ -136,10 +136,21 @@ impl SmallRun {
              name = \"it\"\ntimeout = \"5s\"\n{request}\n"
         );
         std::fs::write(folder.join("small.toml"), text).expect("the folder can be written");
-        let run = ["run", "small.toml", "--target", target, "-c", "3", "--requests", "6"];
+        // That of a run before, if there was one.
+        let _ = std::fs::remove_file(folder.join("small.json"));
+        let run = [
+            "run",
+            "small.toml",
+            "--target",
+            target,
+            "-c",
+            "3",
+            "--requests",
+            "6",
+        ];
         let output = unstall(folder)
             .args(run)
-            .args(["--warmup", "0", "--out", "small.json", "--force", "--json"])
+            .args(["--warmup", "0", "--out", "small.json", "--json"])
             .args(more)
             .output()
             .expect("unstall starts");
@@ -162,12 +173,35 @@ impl SmallRun {
         record.unwrap_or_else(|error| panic!("{error}: {:#?}", self.call))
     }
 
+    /// How often its block was measured: once more where this machine was too busy for the load
+    /// generator, which is no fault of what is tested.
+    #[track_caller]
+    pub(crate) fn blocks(&self) -> Vec<unstall_results::record::Block> {
+        let blocks = self.record().blocks;
+        for validity in blocks.iter().map(|block| &block.validity) {
+            let is_late = |reason: &String| reason.contains("go late");
+            assert!(
+                validity.ok || validity.reasons.iter().any(is_late),
+                "{validity:?}"
+            );
+        }
+        blocks
+    }
+
     /// All went well.
     #[track_caller]
     pub(crate) fn assert_good(&self) -> &Self {
-        self.call.assert_code(0);
-        let block = &self.record().blocks[0];
-        assert_eq!((block.completed, block.errors.len()), (SMALL_RUN, 0), "{block:#?}");
+        let blocks = self.blocks();
+        let is_valid = blocks.last().is_some_and(|block| block.validity.ok);
+        self.call.assert_code(if is_valid { 0 } else { 3 });
+        for block in blocks {
+            assert_eq!(
+                (block.completed, block.errors.len()),
+                (SMALL_RUN, 0),
+                "{:#?}",
+                self.call
+            );
+        }
         self
     }
 
@@ -179,7 +213,9 @@ impl SmallRun {
         words: &[&str],
     ) -> &Self {
         self.call.assert_code(3).assert_stderr(words);
-        assert_eq!(self.record().blocks[0].errors, [(kind, SMALL_RUN)].into());
+        for block in self.blocks() {
+            assert_eq!(block.errors, [(kind, SMALL_RUN)].into(), "{:#?}", self.call);
+        }
         self
     }
 

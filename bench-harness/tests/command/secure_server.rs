@@ -262,7 +262,10 @@ async fn sniffed(stream: impl AsyncRead + AsyncWrite + Unpin, seen: Arc<Mutex<Se
     let Ok(first) = stream.fill_buf().await else {
         return;
     };
-    if first.starts_with(b"PRI ") {
+    if first.starts_with(b"\x16") {
+        // TLS, which is no HTTP. Who doesn't listen to that has gone.
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    } else if first.starts_with(b"PRI ") {
         http2(stream, seen).await;
     } else {
         http1(stream, seen).await;
@@ -459,13 +462,11 @@ async fn stream(mut respond: SendResponse<Bytes>, seen: &Mutex<Seen>) {
     let mut stream = respond.send_response(head, false).expect("a head");
     loop {
         let item = Bytes::from_static(b"data: {\"message\":\"word\"}\n\n");
-        if stream.send_data(item, false).is_err() {
-            break;
-        }
+        let is_over = stream.send_data(item, false).is_err();
         let pause = tokio::time::sleep(std::time::Duration::from_millis(1));
         let reset = std::future::poll_fn(|cx| stream.poll_reset(cx));
         tokio::select! {
-            () = pause => {}
+            () = pause, if !is_over => {}
             reset = reset => {
                 let reason = reset.map(|reason| format!("{reason:?}"));
                 lock(seen).resets.push(reason.unwrap_or_else(|error| error.to_string()));

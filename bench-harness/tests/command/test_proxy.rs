@@ -75,7 +75,7 @@ fn serve(mut client: TcpStream, manner: Manner, asked: &Mutex<Vec<String>>) -> i
         }
         Manner::Guarded(value) if !head.contains(&format!("proxy-authorization: {value}\r\n")) => {
             let refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\
-                            proxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n";
+                            proxy-authenticate: Basic\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             return client.write_all(refusal);
         }
         Manner::Open | Manner::Guarded(_) => {}
