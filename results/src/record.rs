@@ -341,8 +341,14 @@ pub struct EndpointSamples {
     /// [`Self::gap`]. Since 1.1.
     #[serde(default)]
     pub gaps_stalled: u64,
-    /// Bytes of answer bodies.
+    /// Bytes of answer bodies, decoded.
     pub body_bytes: u64,
+    /// The same as they came: fewer where the service compressed them. 0 in records before 1.3.
+    #[serde(default)]
+    pub encoded_bytes: u64,
+    /// Redirects that were followed, by requests whatever became of them. Since 1.3.
+    #[serde(default)]
+    pub redirects: u64,
 }
 
 /// What the bystander probe saw in one block. It never enters the load's own counts.

@@ -146,7 +146,10 @@ mod tests {
 
     #[test]
     fn any_title_becomes_a_name() {
-        assert_eq!(scenario_name("Swagger Petstore – 3.0!"), "swagger-petstore-3-0");
+        assert_eq!(
+            scenario_name("Swagger Petstore – 3.0!"),
+            "swagger-petstore-3-0"
+        );
         assert_eq!(scenario_name("  "), "imported");
         assert_eq!(scenario_name("ÄÖÜ"), "imported");
     }

@@ -203,7 +203,10 @@ impl Inflate {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
         if self.has_ended {
             return if input.is_empty() {
-                Ok(Step { read: 0, written: 0 })
+                Ok(Step {
+                    read: 0,
+                    written: 0,
+                })
             } else {
                 Err(CodingFault::More("deflate"))
             };
@@ -236,7 +239,10 @@ impl Brotli {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
         if self.has_ended {
             return if input.is_empty() {
-                Ok(Step { read: 0, written: 0 })
+                Ok(Step {
+                    read: 0,
+                    written: 0,
+                })
             } else {
                 Err(CodingFault::More("br"))
             };
@@ -275,7 +281,8 @@ mod tests {
     use super::*;
 
     /// `{"status":"ok"}` by another implementation of Brotli, compressed, window of 4 MiB.
-    const BROTLI: &[u8] = b"\x0b\x07\x80\x7b\x22\x73\x74\x61\x74\x75\x73\x22\x3a\x22\x6f\x6b\x22\x7d\x03";
+    const BROTLI: &[u8] =
+        b"\x0b\x07\x80\x7b\x22\x73\x74\x61\x74\x75\x73\x22\x3a\x22\x6f\x6b\x22\x7d\x03";
 
     fn packed(coding: Coding, is_raw: bool, text: &[u8]) -> Vec<u8> {
         let level = Compression::default();
@@ -342,11 +349,20 @@ mod tests {
             let body = packed(coding, is_raw, TEXT);
             for length in 1..body.len() {
                 let cut = unpacked(coding, [&body[..length]]);
-                assert!(matches!(cut, Err(CodingFault::Cut(_))), "{coding:?} {length} {cut:?}");
+                assert!(
+                    matches!(cut, Err(CodingFault::Cut(_))),
+                    "{coding:?} {length} {cut:?}"
+                );
             }
-            for parts in [vec![[&body[..], b"and more"].concat()], vec![body, b"a".to_vec()]] {
+            for parts in [
+                vec![[&body[..], b"and more"].concat()],
+                vec![body, b"a".to_vec()],
+            ] {
                 let more = unpacked(coding, parts.iter().map(Vec::as_slice));
-                assert!(matches!(more, Err(CodingFault::More(_))), "{coding:?} {more:?}");
+                assert!(
+                    matches!(more, Err(CodingFault::More(_))),
+                    "{coding:?} {more:?}"
+                );
             }
             assert_eq!(unpacked(coding, []), Ok(Vec::new()), "no body");
         }
@@ -368,7 +384,8 @@ mod tests {
 
     #[test]
     fn another_implementations_brotli_is_undone_and_shows_what_it_flushed() {
-        let body = b"\x5b\xf7\x24\x81\xdf\x48\x2d\xd6\x9c\xe1\x4e\x2d\xb2\xf6\xb6\xb7\x74\xfa\x8a\x92\xdb\
+        let body =
+            b"\x5b\xf7\x24\x81\xdf\x48\x2d\xd6\x9c\xe1\x4e\x2d\xb2\xf6\xb6\xb7\x74\xfa\x8a\x92\xdb\
             \x4a\x80\x0a\xdc\x47\x39\x02\xb0\x04";
         let text = TEXT.repeat(5_000);
         for size in [1, 3, body.len()] {
@@ -377,8 +394,14 @@ mod tests {
         }
         let mut decoder = Decoder::new(Coding::Brotli);
         for (flushed, item) in [
-            (&b"\x0b\x04\x80\x64\x61\x74\x61\x3a\x20\x31\x0a\x0a"[..], &b"data: 1\n\n"[..]),
-            (b"\x40\x00\x80\x5f\x4a\x41\xa6\x08\xd1\x24\x18\x30", b"data: 2\n\n"),
+            (
+                &b"\x0b\x04\x80\x64\x61\x74\x61\x3a\x20\x31\x0a\x0a"[..],
+                &b"data: 1\n\n"[..],
+            ),
+            (
+                b"\x40\x00\x80\x5f\x4a\x41\xa6\x08\xd1\x24\x18\x30",
+                b"data: 2\n\n",
+            ),
         ] {
             decoder.feed(flushed);
             let length = decoder.decode().expect("it is Brotli");
@@ -440,7 +463,10 @@ mod tests {
         assert_eq!(of(&["deflate"]), Ok(Some(Coding::Deflate)));
         assert_eq!(of(&["br"]), Ok(Some(Coding::Brotli)));
         for unknown in [&["zstd"][..], &["gzip, br"], &["gzip", "br"]] {
-            assert!(matches!(of(unknown), Err(CodingFault::Unknown(_))), "{unknown:?}");
+            assert!(
+                matches!(of(unknown), Err(CodingFault::Unknown(_))),
+                "{unknown:?}"
+            );
         }
     }
 

@@ -66,16 +66,11 @@ impl Gzip {
     ///
     /// # Errors
     /// It isn't gzip, or its data isn't what was packed.
-    pub(super) fn step(
-        &mut self,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<Step, CodingFault> {
+    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
         let mut read = 0;
         loop {
             if self.place == Place::Data {
-                let (step, has_ended) =
-                    inflate(&mut self.inflate, NAME, &input[read..], output)?;
+                let (step, has_ended) = inflate(&mut self.inflate, NAME, &input[read..], output)?;
                 self.crc.update(&output[..step.written]);
                 read += step.read;
                 if has_ended {

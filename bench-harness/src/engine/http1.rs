@@ -144,7 +144,8 @@ impl Http1 {
                 return Poll::Ready(Ok(None));
             }
             let step = self.body.step(self.buffer.unread());
-            let step = step.map_err(|fault| Failure::protocol(format_args!("broken body: {fault}")))?;
+            let step =
+                step.map_err(|fault| Failure::protocol(format_args!("broken body: {fault}")))?;
             self.buffer.consume(step.skipped + step.data);
             if step.data > 0 {
                 return Poll::Ready(Ok(Some(step.data)));
@@ -162,7 +163,8 @@ impl Http1 {
                         return Poll::Ready(Err(Failure::ended(how)));
                     }
                     Body::Chunked(_) => {
-                        let how = "the service closed it before the last chunk of the answer's body";
+                        let how =
+                            "the service closed it before the last chunk of the answer's body";
                         return Poll::Ready(Err(Failure::ended(how)));
                     }
                 },

@@ -190,7 +190,9 @@ fn digit(byte: u8) -> Option<u64> {
 }
 
 fn longer(size: u64, digit: u64) -> Result<u64, BodyFault> {
-    let longer = size.checked_mul(16).and_then(|size| size.checked_add(digit));
+    let longer = size
+        .checked_mul(16)
+        .and_then(|size| size.checked_add(digit));
     longer.ok_or(BodyFault::SizeOverflow)
 }
 
@@ -231,13 +233,35 @@ mod tests {
             (Body::Length(3), "ab", "ab", false, ""),
             (Body::UntilClose, "abc", "abc", false, ""),
             (Body::CHUNKED, "3\r\nabc\r\n0\r\n\r\nx", "abc", true, "x"),
-            (Body::CHUNKED, "003 \t\r\nabc\r\n00\r\n\r\n", "abc", true, ""),
-            (Body::CHUNKED, "A\r\n0123456789\r\na;b=\"c\"\r\n0123456789\r\n0;d\r\n\r\n", "01234567890123456789", true, ""),
-            (Body::CHUNKED, "1\r\na\r\n0\r\nx: y\r\nz:\r\n\r\n", "a", true, ""),
+            (
+                Body::CHUNKED,
+                "003 \t\r\nabc\r\n00\r\n\r\n",
+                "abc",
+                true,
+                "",
+            ),
+            (
+                Body::CHUNKED,
+                "A\r\n0123456789\r\na;b=\"c\"\r\n0123456789\r\n0;d\r\n\r\n",
+                "01234567890123456789",
+                true,
+                "",
+            ),
+            (
+                Body::CHUNKED,
+                "1\r\na\r\n0\r\nx: y\r\nz:\r\n\r\n",
+                "a",
+                true,
+                "",
+            ),
             (Body::CHUNKED, "1\r\na\r\n0\r\n", "a", false, ""),
             (Body::CHUNKED, "5\r\nab", "ab", false, ""),
         ] {
-            let expected = (data.as_bytes().to_vec(), has_ended, behind.as_bytes().to_vec());
+            let expected = (
+                data.as_bytes().to_vec(),
+                has_ended,
+                behind.as_bytes().to_vec(),
+            );
             assert_eq!(whole(body, text), Ok(expected), "{text:?}");
         }
     }
@@ -246,9 +270,27 @@ mod tests {
     fn each_part_lies_in_one_chunk() {
         let mut body = Body::CHUNKED;
         let text = b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n";
-        assert_eq!(body.step(text), Ok(Step { skipped: 3, data: 1 }));
-        assert_eq!(body.step(&text[4..]), Ok(Step { skipped: 5, data: 2 }));
-        assert_eq!(body.step(&text[11..]), Ok(Step { skipped: 7, data: 0 }));
+        assert_eq!(
+            body.step(text),
+            Ok(Step {
+                skipped: 3,
+                data: 1
+            })
+        );
+        assert_eq!(
+            body.step(&text[4..]),
+            Ok(Step {
+                skipped: 5,
+                data: 2
+            })
+        );
+        assert_eq!(
+            body.step(&text[11..]),
+            Ok(Step {
+                skipped: 7,
+                data: 0
+            })
+        );
         assert!(body.has_ended());
     }
 

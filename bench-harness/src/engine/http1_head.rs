@@ -157,12 +157,16 @@ fn length(value: &[u8]) -> Result<u64, Failure> {
     let text = std::str::from_utf8(value).ok().filter(|_| digits);
     text.and_then(|text| text.parse().ok()).ok_or_else(|| {
         let value = value.escape_ascii();
-        Failure::protocol(format_args!("its content-length is `{value}`, expected a number"))
+        Failure::protocol(format_args!(
+            "its content-length is `{value}`, expected a number"
+        ))
     })
 }
 
 fn too_long() -> Failure {
-    Failure::protocol(format_args!("the answer's head is longer than {HEAD_BYTES_MAX} bytes"))
+    Failure::protocol(format_args!(
+        "the answer's head is longer than {HEAD_BYTES_MAX} bytes"
+    ))
 }
 
 fn unreadable(error: httparse::Error, input: &[u8]) -> Failure {
@@ -205,19 +209,73 @@ mod tests {
             (ok, "Content-Length: 12\r\n", Body::Length(12), true),
             (ok, "content-length:0\r\n", Body::EMPTY, true),
             (ok, "transfer-encoding: Chunked\r\n", Body::CHUNKED, true),
-            (ok, "transfer-encoding: identity\r\ncontent-length: 1\r\n", Body::Length(1), true),
+            (
+                ok,
+                "transfer-encoding: identity\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                true,
+            ),
             (ok, "", Body::UntilClose, false),
-            (ok, "connection: close\r\ncontent-length: 1\r\n", Body::Length(1), false),
-            (ok, "connection: upgrade, Close\r\ncontent-length: 1\r\n", Body::Length(1), false),
-            ("HTTP/1.0 200 OK", "content-length: 1\r\n", Body::Length(1), false),
-            ("HTTP/1.0 200 OK", "connection: keep-alive\r\ncontent-length: 1\r\n", Body::Length(1), true),
-            ("HTTP/1.0 200 OK", "connection: keep-alive\r\n", Body::UntilClose, false),
-            ("HTTP/1.0 200 OK", "connection: keep-alive\r\ntransfer-encoding: chunked\r\n", Body::CHUNKED, false),
-            ("HTTP/1.1 204 No Content", "transfer-encoding: chunked\r\n", Body::EMPTY, true),
-            ("HTTP/1.1 304 Not Modified", "content-length: 100\r\n", Body::EMPTY, true),
-            ("HTTP/1.1 999", "content-length: 1\r\n", Body::Length(1), true),
+            (
+                ok,
+                "connection: close\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                false,
+            ),
+            (
+                ok,
+                "connection: upgrade, Close\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK",
+                "content-length: 1\r\n",
+                Body::Length(1),
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK",
+                "connection: keep-alive\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                true,
+            ),
+            (
+                "HTTP/1.0 200 OK",
+                "connection: keep-alive\r\n",
+                Body::UntilClose,
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK",
+                "connection: keep-alive\r\ntransfer-encoding: chunked\r\n",
+                Body::CHUNKED,
+                false,
+            ),
+            (
+                "HTTP/1.1 204 No Content",
+                "transfer-encoding: chunked\r\n",
+                Body::EMPTY,
+                true,
+            ),
+            (
+                "HTTP/1.1 304 Not Modified",
+                "content-length: 100\r\n",
+                Body::EMPTY,
+                true,
+            ),
+            (
+                "HTTP/1.1 999",
+                "content-length: 1\r\n",
+                Body::Length(1),
+                true,
+            ),
         ] {
-            assert_eq!(framing(status_line, lines), (body, is_kept), "{status_line} {lines}");
+            assert_eq!(
+                framing(status_line, lines),
+                (body, is_kept),
+                "{status_line} {lines}"
+            );
         }
         let text = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
         let parsed = parse(text, true, &mut Head::default()).expect("it is a head");
@@ -228,7 +286,9 @@ mod tests {
     fn interim_answers_are_known_as_such() {
         let mut head = Head::default();
         let text = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n";
-        let parsed = parse(text, false, &mut head).expect("it is a head").expect("whole");
+        let parsed = parse(text, false, &mut head)
+            .expect("it is a head")
+            .expect("whole");
         assert!(parsed.is_interim && parsed.is_kept);
         assert_eq!(parsed.head_bytes, text.len() - 17);
     }
@@ -237,8 +297,14 @@ mod tests {
     fn what_is_no_head_is_called_by_its_name() {
         let ok = "HTTP/1.1 200 OK\r\n";
         for (text, words) in [
-            ("\u{1}\u{2} this is not HTTP\n".to_owned(), "invalid HTTP version"),
-            ("<html>an answer of HTTP/0.9</html>".to_owned(), "invalid HTTP version"),
+            (
+                "\u{1}\u{2} this is not HTTP\n".to_owned(),
+                "invalid HTTP version",
+            ),
+            (
+                "<html>an answer of HTTP/0.9</html>".to_owned(),
+                "invalid HTTP version",
+            ),
             ("HTTP/2.0 200 OK\r\n\r\n".to_owned(), "invalid HTTP version"),
             ("HTTP/1.1 20 OK\r\n\r\n".to_owned(), "status"),
             ("HTTP/1.1 099 OK\r\n\r\n".to_owned(), "099"),
@@ -247,22 +313,54 @@ mod tests {
             (format!("{ok}a: b\r\n folded\r\n\r\n"), "header name"),
             (format!("{ok}a b: c\r\n\r\n"), "header name"),
             (format!("{ok}a: b\0c\r\n\r\n"), "header value"),
-            (format!("{ok}content-length: 1\r\ncontent-length: 1\r\n\r\n"), "several"),
+            (
+                format!("{ok}content-length: 1\r\ncontent-length: 1\r\n\r\n"),
+                "several",
+            ),
             (format!("{ok}content-length: 1, 1\r\n\r\n"), "`1, 1`"),
             (format!("{ok}content-length: -1\r\n\r\n"), "`-1`"),
             (format!("{ok}content-length: +1\r\n\r\n"), "`+1`"),
-            (format!("{ok}content-length: 18446744073709551616\r\n\r\n"), "expected a number"),
+            (
+                format!("{ok}content-length: 18446744073709551616\r\n\r\n"),
+                "expected a number",
+            ),
             (format!("{ok}content-length:\r\n\r\n"), "``"),
-            (format!("{ok}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n"), "both"),
-            (format!("{ok}transfer-encoding: gzip, chunked\r\n\r\n"), "`gzip`"),
-            (format!("{ok}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n"), "several"),
-            (format!("{ok}{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1)), "128 header"),
-            (format!("{ok}a: {}", "b".repeat(HEAD_BYTES_MAX)), "longer than 65536"),
-            (format!("{ok}a: {}\r\n\r\n", "b".repeat(HEAD_BYTES_MAX)), "longer than 65536"),
+            (
+                format!("{ok}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n"),
+                "both",
+            ),
+            (
+                format!("{ok}transfer-encoding: gzip, chunked\r\n\r\n"),
+                "`gzip`",
+            ),
+            (
+                format!("{ok}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n"),
+                "several",
+            ),
+            (
+                format!("{ok}{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1)),
+                "128 header",
+            ),
+            (
+                format!("{ok}a: {}", "b".repeat(HEAD_BYTES_MAX)),
+                "longer than 65536",
+            ),
+            (
+                format!("{ok}a: {}\r\n\r\n", "b".repeat(HEAD_BYTES_MAX)),
+                "longer than 65536",
+            ),
         ] {
             let failure = parsed(&text).expect_err(&text);
-            assert_eq!(failure.cause, Cause::Service(ErrorKind::Protocol), "{text:?}");
-            assert!(failure.message.contains(words), "{text:?}: {}", failure.message);
+            assert_eq!(
+                failure.cause,
+                Cause::Service(ErrorKind::Protocol),
+                "{text:?}"
+            );
+            assert!(
+                failure.message.contains(words),
+                "{text:?}: {}",
+                failure.message
+            );
         }
     }
 

@@ -36,6 +36,19 @@ pub(super) struct Phases {
     pub(super) tls: Option<Duration>,
 }
 
+impl Phases {
+    /// Adds what another connection of the same request took: redirects may need several.
+    pub(super) fn add(&mut self, other: Self) {
+        let sum = |mine: Option<Duration>, its: Option<Duration>| match (mine, its) {
+            (Some(mine), Some(its)) => Some(mine + its),
+            (mine, its) => mine.or(its),
+        };
+        self.dns = sum(self.dns, other.dns);
+        self.tcp = sum(self.tcp, other.tcp);
+        self.tls = sum(self.tls, other.tls);
+    }
+}
+
 /// The HTTP that was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {

@@ -10,15 +10,16 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::{Per, Plan, Quotes};
 use unstall_scenarios::scope::Scope;
 
+use super::answer::BodySize;
 use super::exchange::{Client, Stamps};
 use super::failure::{Cause, Failure};
+use super::hosts::Hosts;
 use super::liveness::Liveness;
 use super::prepared::{Place, Prepared};
 use super::progress::Progress;
 use super::series::SharedSeries;
 use super::stamps::SocketStamps;
 use super::tally::{Tally, thread_cpu};
-use super::target::Target;
 use super::{SetupFailure, Warmup};
 
 /// Waiting after a request that was never sent grows from the first to the second: a
@@ -33,7 +34,7 @@ const WARM_UP_ITERATIONS: u64 = 1 << 32;
 /// What all users of one thread share; no lock, they take turns.
 pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
-    pub(super) target: Arc<Target>,
+    pub(super) hosts: Arc<Hosts>,
     pub(super) series: Arc<SharedSeries>,
     pub(super) progress: Arc<Progress>,
     pub(super) liveness: Arc<Liveness>,
@@ -143,10 +144,10 @@ impl User {
         let mut scope = Scope::new(Arc::clone(plan), share.user, share.users, share.seed);
         scope.prepare(run_values);
         let requests = (0..plan.requests.len())
-            .map(|index| Prepared::new(plan, Place::Measured(index), &shared.target))
+            .map(|index| Prepared::new(plan, Place::Measured(index), &shared.hosts))
             .collect();
         Self {
-            client: Client::new(Arc::clone(&shared.target), watch.stamps.clone()),
+            client: Client::of_user(&shared.hosts, &plan.client, watch.stamps.clone()),
             shared,
             share,
             scope,
@@ -164,13 +165,14 @@ impl User {
         mut go: watch::Receiver<Option<Instant>>,
     ) {
         let plan = Arc::clone(&self.shared.plan);
-        let target = Arc::clone(&self.shared.target);
-        let setup = run_setup(&plan, &target, Per::User, &mut self.client, &mut self.scope);
+        let hosts = Arc::clone(&self.shared.hosts);
+        let setup = run_setup(&plan, &hosts, Per::User, &mut self.client, &mut self.scope);
         if let Err(failure) = setup.await {
             // Nobody listens only when the block is being torn down already.
             let _ = events.send(UserEvent::SetupFailed(failure));
             return;
         }
+        self.client.end_iteration();
         self.warm_up().await;
         // As above.
         let _ = events.send(UserEvent::Warm);
@@ -202,6 +204,7 @@ impl User {
                 let (stamps, outcome) = self.request(endpoint, intended).await;
                 intended = self.pause(endpoint, &stamps, &outcome).await;
             }
+            self.client.end_iteration();
         }
     }
 
@@ -234,15 +237,16 @@ impl User {
                 self.shared.progress.ended(outcome.is_err());
                 intended = self.pause(endpoint, &stamps, &outcome).await;
             }
+            self.client.end_iteration();
         }
     }
 
-    /// Sends one request; `Ok` carries the size of the accepted body.
+    /// Sends one request; `Ok` carries the sizes of the accepted body.
     async fn request(
         &mut self,
         endpoint: usize,
         intended: Instant,
-    ) -> (Stamps, Result<u64, Failure>) {
+    ) -> (Stamps, Result<BodySize, Failure>) {
         let prepared = &mut self.requests[endpoint];
         let (stamps, accepted) =
             perform(prepared, &mut self.client, &mut self.scope, intended).await;
@@ -251,7 +255,7 @@ impl User {
         } else if matches!(&accepted, Err(failure) if is_silence(failure)) {
             self.shared.liveness.unanswered(stamps.ended);
         }
-        (stamps, accepted.map(|()| self.client.answer().body_bytes))
+        (stamps, accepted.map(|()| self.client.answer().size()))
     }
 
     /// The think time, or a back-off; returns when the next request is intended.
@@ -259,7 +263,7 @@ impl User {
         &mut self,
         endpoint: usize,
         stamps: &Stamps,
-        outcome: &Result<u64, Failure>,
+        outcome: &Result<BodySize, Failure>,
     ) -> Instant {
         let ended = stamps.ended;
         let mut next = ended + self.scope.think(endpoint);
@@ -309,7 +313,13 @@ async fn perform(
     }
     let timeout = prepared.request().timeout;
     let (wire, reading) = prepared.parts();
+    if let Err(failure) = client.dress(wire) {
+        client.forget_answer();
+        return (Stamps::unsent(Instant::now()), Err(failure));
+    }
     let (stamps, outcome) = client.exchange(wire, reading, intended, timeout).await;
+    // Before anything is said about the answer.
+    scope.hide(client.take_new_secrets());
     let accepted = outcome.and_then(|()| prepared.accept(client.answer(), scope));
     (stamps, accepted)
 }
@@ -317,7 +327,7 @@ async fn perform(
 /// Runs the setup requests of one kind.
 pub(super) async fn run_setup(
     plan: &Arc<Plan>,
-    target: &Arc<Target>,
+    hosts: &Hosts,
     per: Per,
     client: &mut Client,
     scope: &mut Scope,
@@ -326,12 +336,16 @@ pub(super) async fn run_setup(
         if setup.per != per || scope.skips(setup) {
             continue;
         }
-        let mut prepared = Prepared::new(plan, Place::Setup(index), target);
+        let mut prepared = Prepared::new(plan, Place::Setup(index), hosts);
         let (_, accepted) = perform(&mut prepared, client, scope, Instant::now()).await;
         if let Err(failure) = accepted {
             // It may hold the secret that was to be taken from it, and that nobody knows now.
             let is_quotable = setup.request.expect.quotes != Quotes::Never;
-            let quoted: &[u8] = if is_quotable { &client.answer().body } else { &[] };
+            let quoted: &[u8] = if is_quotable {
+                &client.answer().body
+            } else {
+                &[]
+            };
             let body = String::from_utf8_lossy(quoted);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),

@@ -40,7 +40,9 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
     if !others.is_empty() {
         others.dedup();
         let others = others.join(", ");
-        import.draft.note(format!("Other commands than curl are left out: {others}."));
+        import
+            .draft
+            .note(format!("Other commands than curl are left out: {others}."));
     }
     import.declare(&found.variables);
     Ok(import.draft)
@@ -173,18 +175,25 @@ impl Import {
             Meaning::Form => call.parts.push(form_part(value, line)?),
             Meaning::FormString => call.parts.push(text_part(value, line)?),
             Meaning::User => self.user(call, value),
-            Meaning::Bearer => self.header(call, &format!("authorization: Bearer {value}"), line)?,
+            Meaning::Bearer => {
+                self.header(call, &format!("authorization: Bearer {value}"), line)?
+            }
             Meaning::Cookie if value.contains('=') => {
                 self.header(call, &format!("cookie: {value}"), line)?;
             }
             Meaning::Cookie | Meaning::CookieJar => {
                 self.draft.client.cookies = true;
-                self.draft.note(format!("{shown} {value}: each user begins with an empty jar of cookies."));
+                self.draft.note(format!(
+                    "{shown} {value}: each user begins with an empty jar of cookies."
+                ));
             }
             Meaning::Agent => call.request.set_header("user-agent", value.to_owned()),
             Meaning::Referer => call.request.set_header("referer", value.to_owned()),
             Meaning::Range => call.request.set_header("range", format!("bytes={value}")),
-            Meaning::Url => call.urls.push(Word { text: value.to_owned(), line }),
+            Meaning::Url => call.urls.push(Word {
+                text: value.to_owned(),
+                line,
+            }),
             Meaning::UrlQuery => call.add_query(value, line)?,
             Meaning::Upload => call.upload(value, line)?,
             Meaning::MaxTime => call.request.timeout = Some(seconds(shown, value, line)?),
@@ -199,9 +208,14 @@ impl Import {
             Meaning::Next => self.finish(std::mem::take(call))?,
             Meaning::CommandLine(option) => self.kept_elsewhere(shown, option, value),
             Meaning::Lost(why) => {
-                let value = if is_secret_name(shown) || shown == "-U" { "…" } else { value };
+                let value = if is_secret_name(shown) || shown == "-U" {
+                    "…"
+                } else {
+                    value
+                };
                 let given = format!("{shown} {value}");
-                self.draft.note(format!("Lost: {}: {why}.", given.trim_end()));
+                self.draft
+                    .note(format!("Lost: {}: {why}.", given.trim_end()));
             }
             Meaning::Refused(fix) => {
                 let what = format!("`{shown}` can't be imported");
@@ -216,7 +230,10 @@ impl Import {
         let value = if option == "--proxy" { "URL" } else { value };
         let separator = if option.ends_with(':') { "" } else { " " };
         let given = format!("{option}{separator}{value}");
-        self.draft.note(format!("{shown}: pass `{}` to `unstall run`.", given.trim_end()));
+        self.draft.note(format!(
+            "{shown}: pass `{}` to `unstall run`.",
+            given.trim_end()
+        ));
     }
 
     fn header(&mut self, call: &mut Call, value: &str, line: usize) -> Result<(), ImportError> {
@@ -229,7 +246,9 @@ impl Import {
         }
         let Some((name, value)) = value.split_once(':') else {
             if value.ends_with(';') {
-                call.request.notes.push(format!("Lost: the empty header `{value}`."));
+                call.request
+                    .notes
+                    .push(format!("Lost: the empty header `{value}`."));
                 return Ok(());
             }
             return Err(ImportError::at_line(
@@ -245,7 +264,9 @@ impl Import {
         if name == "accept-encoding" {
             self.draft.client.compression = true;
         } else if ambient::is_of_the_connection(&name) {
-            call.request.notes.push(format!("Lost: the header `{name}`, which the engine sets."));
+            call.request
+                .notes
+                .push(format!("Lost: the header `{name}`, which the engine sets."));
         } else {
             let value = self.secret_value(&name, value);
             call.request.set_header(&name, value);
@@ -260,7 +281,10 @@ impl Import {
         }
         let used = variables(value);
         if used.is_empty() {
-            return self.draft.secrets.hide_header(name, &value.replace("$${", "${"));
+            return self
+                .draft
+                .secrets
+                .hide_header(name, &value.replace("$${", "${"));
         }
         self.secret_variables.extend(used);
         value.to_owned()
@@ -269,8 +293,12 @@ impl Import {
     /// `-u user:password`.
     fn user(&mut self, call: &mut Call, value: &str) {
         let note = "base64 of user:password";
-        let hidden = self.draft.secrets.hide("basic_credentials", value, Some(note));
-        call.request.set_header("authorization", format!("Basic {hidden}"));
+        let hidden = self
+            .draft
+            .secrets
+            .hide("basic_credentials", value, Some(note));
+        call.request
+            .set_header("authorization", format!("Basic {hidden}"));
     }
 
     fn finish(&mut self, mut call: Call) -> Result<(), ImportError> {
@@ -279,7 +307,11 @@ impl Import {
             return Ok(());
         }
         let Some(first) = urls.first() else {
-            return Err(ImportError::at_line(1, "a curl command has no URL", "add its URL"));
+            return Err(ImportError::at_line(
+                1,
+                "a curl command has no URL",
+                "add its URL",
+            ));
         };
         let line = first.line;
         self.set_body(&mut call, line)?;
@@ -310,7 +342,10 @@ impl Import {
             && request.header("authorization").is_none()
         {
             let note = Some("base64 of user:password");
-            let hidden = self.draft.secrets.hide("basic_credentials", credentials, note);
+            let hidden = self
+                .draft
+                .secrets
+                .hide("basic_credentials", credentials, note);
             request.set_header("authorization", format!("Basic {hidden}"));
         }
         request.host = self.host(&parsed);
@@ -367,20 +402,32 @@ impl Import {
         call.request.method = method(&call.request.method, line)?;
         let method = call.request.method.as_str();
         if has_body && !call.get && matches!(method, "GET" | "HEAD") {
-            let note = format!("Lost: the body of a {method} request, which a scenario can't send.");
+            let note =
+                format!("Lost: the body of a {method} request, which a scenario can't send.");
             call.request.notes.push(note);
             return Ok(());
         }
         if !call.parts.is_empty() {
             call.request.remove_header("content-type");
             let mut parts = std::mem::take(&mut call.parts);
-            for part in parts.iter_mut().filter(|part| !part.is_file && is_secret_name(&part.name)) {
+            for part in parts
+                .iter_mut()
+                .filter(|part| !part.is_file && is_secret_name(&part.name))
+            {
                 part.content = content::hide(&mut self.draft.secrets, &part.name, &part.content);
             }
             call.request.body = DraftBody::Multipart(parts);
         } else if let Some(file) = call.data_file.take() {
-            let own = if call.upload { "application/octet-stream" } else { FORM_TYPE };
-            let content_type = call.request.header("content-type").unwrap_or(own).to_owned();
+            let own = if call.upload {
+                "application/octet-stream"
+            } else {
+                FORM_TYPE
+            };
+            let content_type = call
+                .request
+                .header("content-type")
+                .unwrap_or(own)
+                .to_owned();
             call.request.body = DraftBody::File { content_type, file };
         } else if !call.data.is_empty() {
             let separator = if call.json { "" } else { "&" };
@@ -392,8 +439,10 @@ impl Import {
 
     /// Shell variables that are still used, filled by the environment as they were.
     fn declare(&mut self, found: &[(String, Option<String>)]) {
-        let defaults: BTreeMap<&str, &Option<String>> =
-            found.iter().map(|(name, default)| (name.as_str(), default)).collect();
+        let defaults: BTreeMap<&str, &Option<String>> = found
+            .iter()
+            .map(|(name, default)| (name.as_str(), default))
+            .collect();
         for (name, default) in defaults {
             let is_secret =
                 is_secret_name(name) || self.secret_variables.iter().any(|used| used == name);
@@ -463,7 +512,11 @@ fn unknown(shown: &str, name: &str, line: usize) -> ImportError {
         Some(meant) => format!("did you mean `--{meant}`? Or take it out"),
         None => "take it out, or write what it does into the scenario by hand".to_owned(),
     };
-    ImportError::at_line(line, format!("`{shown}` is not known as an option of curl"), fix)
+    ImportError::at_line(
+        line,
+        format!("`{shown}` is not known as an option of curl"),
+        fix,
+    )
 }
 
 fn without_value(shown: &str, line: usize) -> ImportError {

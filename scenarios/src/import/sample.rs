@@ -60,7 +60,12 @@ fn given(schema: &Json) -> Option<Json> {
         .get("example")
         .cloned()
         .or_else(|| first("examples"))
-        .or_else(|| schema.get("default").filter(|value| !value.is_null()).cloned())
+        .or_else(|| {
+            schema
+                .get("default")
+                .filter(|value| !value.is_null())
+                .cloned()
+        })
         .or_else(|| schema.get("const").cloned())
         .or_else(|| first("enum"))
 }
@@ -97,7 +102,11 @@ fn merged(description: &Description, schema: &Json, all: &[Json], depth: usize) 
             None => {}
         }
     }
-    if fields.is_empty() { other } else { Json::Object(fields) }
+    if fields.is_empty() {
+        other
+    } else {
+        Json::Object(fields)
+    }
 }
 
 /// The required properties, or all of them where none is. Read-only ones aren't sent.
@@ -129,7 +138,9 @@ fn object(description: &Description, schema: &Json, depth: usize) -> Json {
 
 fn integer(schema: &Json) -> Json {
     let at_least = schema["minimum"].as_i64();
-    let above = schema["exclusiveMinimum"].as_i64().map(|above| above.saturating_add(1));
+    let above = schema["exclusiveMinimum"]
+        .as_i64()
+        .map(|above| above.saturating_add(1));
     let at_most = schema["maximum"].as_i64();
     let least = at_least.or(above).unwrap_or(1);
     json!(at_most.map_or(least, |at_most| least.min(at_most)))

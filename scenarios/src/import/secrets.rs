@@ -9,7 +9,14 @@ use crate::encode;
 const COVERED_CHARS_MIN: usize = 6;
 /// Words of authorization headers that say how, and are no secret.
 const SCHEMES: [&str; 8] = [
-    "Bearer", "Basic", "Digest", "Token", "ApiKey", "Key", "JWT", "Negotiate",
+    "Bearer",
+    "Basic",
+    "Digest",
+    "Token",
+    "ApiKey",
+    "Key",
+    "JWT",
+    "Negotiate",
 ];
 
 /// The secrets of an import.
@@ -68,7 +75,9 @@ impl Secrets {
     /// A credential header's value: the scheme stays, the rest is hidden.
     pub(super) fn hide_header(&mut self, name: &str, value: &str) -> String {
         let (scheme, credential) = value.split_once(' ').unwrap_or(("", value));
-        let known = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+        let known = SCHEMES
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(scheme));
         if known && !credential.trim().is_empty() {
             let hint = if scheme.eq_ignore_ascii_case("basic") {
                 "basic_credentials"
@@ -102,7 +111,10 @@ impl Secrets {
 
     /// Declares the variables that are used, to be filled by the environment.
     pub(super) fn declare(self, used: &BTreeSet<String>, vars: &mut BTreeMap<String, DraftVar>) {
-        let used = self.known.into_iter().filter(|secret| used.contains(&secret.variable));
+        let used = self
+            .known
+            .into_iter()
+            .filter(|secret| used.contains(&secret.variable));
         for secret in used {
             let environment = secret.variable.to_ascii_uppercase().replace('-', "_");
             vars.insert(
@@ -134,12 +146,31 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let words = [
-        "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "credential",
-        "authorization", "signature", "sessionid", "privatekey", "otpcode",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "apikey",
+        "accesskey",
+        "credential",
+        "authorization",
+        "signature",
+        "sessionid",
+        "privatekey",
+        "otpcode",
     ];
-    let whole = ["pwd", "pass", "sid", "jwt", "otp", "pin", "auth", "sig", "xauth"];
+    let whole = [
+        "pwd", "pass", "sid", "jwt", "otp", "pin", "auth", "sig", "xauth",
+    ];
     // How many tokens a model may write is no credential.
-    let counted = ["tokens", "tokencount", "tokenlimit", "tokentype", "tokenizer"];
+    let counted = [
+        "tokens",
+        "tokencount",
+        "tokenlimit",
+        "tokentype",
+        "tokenizer",
+    ];
     if counted.iter().any(|word| plain.contains(word)) && !plain.contains("password") {
         return false;
     }
@@ -173,12 +204,26 @@ mod tests {
     #[test]
     fn credentials_are_known_by_their_names() {
         for name in [
-            "password", "Client-Secret", "access_token", "X-Api-Key", "x-csrf-token", "refreshToken",
-            "PWD", "sessionId",
+            "password",
+            "Client-Secret",
+            "access_token",
+            "X-Api-Key",
+            "x-csrf-token",
+            "refreshToken",
+            "PWD",
+            "sessionId",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["max_tokens", "token_type", "key", "id", "author", "passenger", "content"] {
+        for name in [
+            "max_tokens",
+            "token_type",
+            "key",
+            "id",
+            "author",
+            "passenger",
+            "content",
+        ] {
             assert!(!is_secret_name(name), "{name}");
         }
     }
@@ -186,7 +231,10 @@ mod tests {
     #[test]
     fn one_value_is_one_variable() {
         let mut secrets = Secrets::default();
-        assert_eq!(secrets.hide_header("authorization", "Bearer abc"), "Bearer ${token}");
+        assert_eq!(
+            secrets.hide_header("authorization", "Bearer abc"),
+            "Bearer ${token}"
+        );
         assert_eq!(secrets.hide("password", "abc", None), "${token}");
         assert_eq!(secrets.hide("token", "other", None), "${token_2}");
         assert_eq!(secrets.hide("user", "x", None), "${value_user}");

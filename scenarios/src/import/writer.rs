@@ -76,7 +76,11 @@ fn write_client(draft: &Draft, out: &mut String) {
         line(&mut lines, "http", &quoted(http));
     }
     if client.redirects_max > 0 {
-        line(&mut lines, "redirects_max", &client.redirects_max.to_string());
+        line(
+            &mut lines,
+            "redirects_max",
+            &client.redirects_max.to_string(),
+        );
     }
     if client.cookies {
         line(&mut lines, "cookies", "true");
@@ -118,7 +122,11 @@ fn write_request(request: &DraftRequest, out: &mut String) {
         several => line(out, "expect", &format!("{{ status = {several:?} }}")),
     }
     if let Some(decoder) = request.decoder {
-        line(out, "stream", &format!("{{ decoder = {} }}", quoted(decoder)));
+        line(
+            out,
+            "stream",
+            &format!("{{ decoder = {} }}", quoted(decoder)),
+        );
     }
 }
 
@@ -136,7 +144,12 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
                 line(&mut out, "json", &inline);
             }
             // TOML knows no null.
-            None => text_body(&mut out, headers, "application/json", &quoted(&json.to_string())),
+            None => text_body(
+                &mut out,
+                headers,
+                "application/json",
+                &quoted(&json.to_string()),
+            ),
         },
         DraftBody::Form(pairs) => {
             drop_type("application/x-www-form-urlencoded");
@@ -145,7 +158,11 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
         DraftBody::Multipart(parts) => {
             headers.retain(|(name, _)| name != "content-type");
             let parts: Vec<String> = parts.iter().map(part).collect();
-            line(&mut out, "multipart", &format!("{{ {} }}", parts.join(", ")));
+            line(
+                &mut out,
+                "multipart",
+                &format!("{{ {} }}", parts.join(", ")),
+            );
         }
         DraftBody::Text { content_type, text } => {
             text_body(&mut out, headers, content_type, &quoted(text));
