@@ -41,6 +41,7 @@ mod streamed;
 mod tally;
 mod target;
 mod tls;
+mod tls_failure;
 mod transport;
 mod turns;
 mod user;

@@ -1,10 +1,11 @@
-//! What stands beside the cells in one line each: bystanders, streams and what a watch saw, as
-//! plain text, for the terminal and Markdown.
+//! What stands beside the cells in one line each: bystanders, streams, connections and what a watch saw,
+//! as plain text, for the terminal and Markdown.
 
 use unstall_results::bystander::{Bystander, bystanders};
 use unstall_results::comparison::Estimate;
+use unstall_results::connecting::{Connecting, connecting};
 use unstall_results::record::RunRecord;
-use unstall_results::stream::{StreamSummary, streams};
+use unstall_results::stream::{Quantiles, StreamSummary, streams};
 use unstall_results::watched::{WatchedArm, watched};
 
 use crate::{numbers, observed, vocabulary};
@@ -19,7 +20,7 @@ pub(crate) struct Aside {
     pub(crate) doubt: Option<String>,
 }
 
-/// Bystanders by level, then streams by endpoint and level, then the watch.
+/// Bystanders by level, then streams and new connections by endpoint and level, then the watch.
 pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
     let mut asides = Vec::new();
     let others = bystanders(record);
@@ -46,11 +47,50 @@ pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
             }
         }
     }
+    asides.extend(connections(record, several));
     let arms = watched(record);
     if !arms.is_empty() {
         asides.push(watch(&arms));
     }
     asides
+}
+
+/// New connections, of both arms in one line.
+fn connections(record: &RunRecord, several: bool) -> Vec<Aside> {
+    let found = connecting(record);
+    let is_same = |a: &Connecting, b: &Connecting| (&a.endpoint, a.level) == (&b.endpoint, b.level);
+    found
+        .chunk_by(is_same)
+        .map(|arms| {
+            let level = at(arms[0].level, several);
+            Aside {
+                label: format!("New connections of {}{level}", arms[0].endpoint),
+                text: connections_text(arms),
+                doubt: None,
+            }
+        })
+        .collect()
+}
+
+fn connections_text(arms: &[Connecting]) -> String {
+    let opened = arrows(arms.iter().map(|arm| numbers::count(arm.opened)));
+    let mut text = format!("{opened} opened");
+    for (what, times) in [
+        ("name", of_arms(arms, |arm| arm.dns.as_ref())),
+        ("TCP", of_arms(arms, |arm| Some(&arm.tcp))),
+        ("TLS", of_arms(arms, |arm| arm.tls.as_ref())),
+    ] {
+        if !times.is_empty() {
+            let p50 = arrows(times.iter().map(|times| shown(&times.p50)));
+            let p95 = arrows(times.iter().map(|times| shown(&times.p95)));
+            text.push_str(&format!("; {what} p50 {p50}, p95 {p95}"));
+        }
+    }
+    text
+}
+
+fn of_arms(arms: &[Connecting], of: impl Fn(&Connecting) -> Option<&Quantiles>) -> Vec<&Quantiles> {
+    arms.iter().filter_map(of).collect()
 }
 
 /// The share of blocked time in every arm, and of each the call that kept its loop the longest.

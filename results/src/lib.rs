@@ -9,6 +9,7 @@ pub mod bystander;
 mod candidate;
 pub mod compare;
 pub mod comparison;
+pub mod connecting;
 mod criteria;
 pub mod design;
 mod error_adjusted;

@@ -349,6 +349,17 @@ pub struct EndpointSamples {
     /// Redirects that were followed, by requests whatever became of them. Since 1.3.
     #[serde(default)]
     pub redirects: u64,
+    /// Resolving the service's name, by the requests that opened a connection; `None` where none
+    /// did, or there was no name. Part of [`Self::response`], whatever became of the request.
+    /// Since 1.3.
+    #[serde(default)]
+    pub dns: Option<LatencyHistogram>,
+    /// Connecting, by the requests that opened a connection. Since 1.3.
+    #[serde(default)]
+    pub tcp: Option<LatencyHistogram>,
+    /// The handshake of TLS, by the requests that opened a connection. Since 1.3.
+    #[serde(default)]
+    pub tls: Option<LatencyHistogram>,
 }
 
 /// What the bystander probe saw in one block. It never enters the load's own counts.

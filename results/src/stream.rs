@@ -122,7 +122,8 @@ fn summary(
     })
 }
 
-fn quantiles(times: &LatencyHistogram) -> Quantiles {
+/// Percentiles of recorded times, without anything adjusted.
+pub(crate) fn quantiles(times: &LatencyHistogram) -> Quantiles {
     Quantiles {
         p50: quantile(times, 0.5),
         p95: quantile(times, 0.95),

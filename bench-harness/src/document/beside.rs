@@ -1,10 +1,11 @@
-//! What stands beside the endpoints in the document of `--json`: bystanders and streams.
+//! What stands beside the endpoints in the document of `--json`: bystanders, streams, connections.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstall_results::bystander::Bystander;
+use unstall_results::connecting::{Connecting, connecting};
 use unstall_results::record::RunRecord;
 use unstall_results::stream::{Quantiles, StreamSummary};
 use unstall_results::{bystander, stream};
@@ -82,6 +83,27 @@ pub(super) struct StreamDocument {
     gap_max_ms: Option<f64>,
 }
 
+/// The connections that requests of one endpoint opened at one level. What that took is part of
+/// their response times.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ConnectingDocument {
+    /// The version: `run`, or `before` and `after`.
+    arm: String,
+    /// Level of the load.
+    level: u32,
+    /// Its name in the scenario.
+    endpoint: String,
+    /// Connections opened.
+    opened: u64,
+    /// Resolving the name; `null` where there was none to resolve.
+    dns: Option<QuantilesDocument>,
+    /// Connecting.
+    tcp: QuantilesDocument,
+    /// The handshake of TLS; `null` without TLS.
+    tls: Option<QuantilesDocument>,
+}
+
 /// Percentiles, all blocks together.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -111,6 +133,26 @@ pub(super) fn bystanders(record: &RunRecord) -> Vec<BystanderDocument> {
 pub(super) fn streams(record: &RunRecord) -> Vec<StreamDocument> {
     let found = stream::streams(record);
     found.iter().map(StreamDocument::from).collect()
+}
+
+/// The connections that were opened while a record was measured.
+pub(super) fn connections(record: &RunRecord) -> Vec<ConnectingDocument> {
+    let found = connecting(record);
+    found.iter().map(ConnectingDocument::from).collect()
+}
+
+impl From<&Connecting> for ConnectingDocument {
+    fn from(connecting: &Connecting) -> Self {
+        Self {
+            arm: connecting.arm.clone(),
+            level: connecting.level,
+            endpoint: connecting.endpoint.clone(),
+            opened: connecting.opened,
+            dns: connecting.dns.as_ref().map(QuantilesDocument::from),
+            tcp: QuantilesDocument::from(&connecting.tcp),
+            tls: connecting.tls.as_ref().map(QuantilesDocument::from),
+        }
+    }
 }
 
 impl BystanderDocument {

@@ -8,7 +8,7 @@ use unstall_results::comparison::{
 };
 use unstall_results::record::RunRecord;
 
-use super::beside::{self, BystanderDocument, StreamDocument};
+use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -53,6 +53,9 @@ pub(crate) struct ComparisonDocument {
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint, level and version; empty without any.
     streams: Vec<StreamDocument>,
+    /// Connections that requests opened while it was measured, by endpoint and level; empty where
+    /// users kept those of their warm-up.
+    connections: Vec<ConnectingDocument>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -182,6 +185,7 @@ impl ComparisonDocument {
                 .collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
+            connections: beside::connections(record),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::summary::{Percentile, Summary, summarise};
 
-use super::beside::{self, BystanderDocument, StreamDocument};
+use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::comparison::EstimateDocument;
 use super::finite;
 
@@ -29,6 +29,9 @@ pub(crate) struct RunDocument {
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint and level; empty without any.
     streams: Vec<StreamDocument>,
+    /// Connections that requests opened while it was measured, by endpoint and level; empty where
+    /// users kept those of their warm-up.
+    connections: Vec<ConnectingDocument>,
 }
 
 /// One endpoint, or the whole service, at one level.
@@ -81,6 +84,7 @@ impl From<&RunRecord> for RunDocument {
                 .collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
+            connections: beside::connections(record),
         }
     }
 }

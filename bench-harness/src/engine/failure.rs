@@ -6,7 +6,7 @@ use std::io;
 use nix::errno::Errno;
 use unstall_results::record::{ErrorKind, LocalFault};
 
-use super::tls;
+use super::tls_failure;
 
 /// One request that did not end with a right answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Failure {
     /// A connection that stood and is gone.
     pub(super) fn lost(error: &io::Error) -> Self {
         local(error)
-            .or_else(|| tls::failure_in(error))
+            .or_else(|| tls_failure::of_connection(error))
             .unwrap_or_else(|| Self::ended(format_args!("{error}")))
     }
 

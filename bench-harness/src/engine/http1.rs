@@ -25,9 +25,22 @@ const BUFFER_BYTES_MIN: usize = 8 * 1024;
 /// Up to here the buffer grows while reads fill it, since each read costs a call.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// What a connection reads from and writes to.
+pub(super) trait Way: AsyncRead + AsyncWrite + Unpin {
+    /// Reads what is there already; [`io::ErrorKind::WouldBlock`] if nothing is.
+    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Way for Transport {
+    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The inherent method, which costs no call of the kernel where nothing has come.
+        self.try_read(buffer)
+    }
+}
+
 /// An open connection.
-pub(super) struct Http1 {
-    socket: Socket,
+pub(super) struct Http1<W = Transport> {
+    socket: Socket<W>,
     buffer: ReadBuffer,
     /// What is still to come of the present answer.
     body: Body,
@@ -35,10 +48,10 @@ pub(super) struct Http1 {
     is_kept: bool,
 }
 
-impl Http1 {
-    pub(super) fn new(transport: Transport, stamps: SocketStamps) -> Self {
+impl<W: Way> Http1<W> {
+    pub(super) fn new(way: W, stamps: SocketStamps) -> Self {
         Self {
-            socket: Socket { transport, stamps },
+            socket: Socket { way, stamps },
             buffer: ReadBuffer::default(),
             body: Body::EMPTY,
             is_kept: true,
@@ -48,14 +61,11 @@ impl Http1 {
     /// Whether another request may be sent: the last answer ended, nothing came behind it, and
     /// the service didn't close.
     pub(super) fn is_usable(&mut self) -> bool {
-        let is_quiet = |transport: &mut Transport| {
-            let read = transport.try_read(&mut [0]);
-            matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-        };
-        self.is_kept
-            && self.body.has_ended()
-            && self.buffer.unread().is_empty()
-            && is_quiet(&mut self.socket.transport)
+        if !self.is_kept || !self.body.has_ended() || !self.buffer.unread().is_empty() {
+            return false;
+        }
+        let read = self.socket.way.try_read(&mut [0]);
+        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Sends a request and reads up to the end of its final answer's head.
@@ -176,8 +186,8 @@ impl Http1 {
 }
 
 /// The socket, with its stamps.
-struct Socket {
-    transport: Transport,
+struct Socket<W> {
+    way: W,
     stamps: SocketStamps,
 }
 
@@ -205,18 +215,18 @@ impl<'w> Outgoing<'w> {
     }
 
     /// Writes what the socket takes.
-    fn poll_write(&mut self, cx: &mut Context<'_>, socket: &mut Socket) {
+    fn poll_write<W: Way>(&mut self, cx: &mut Context<'_>, socket: &mut Socket<W>) {
         while !self.is_done && self.broken.is_none() {
-            let transport = Pin::new(&mut socket.transport);
+            let way = Pin::new(&mut socket.way);
             let written = if self.rest.is_empty() {
-                transport.poll_flush(cx).map_ok(|()| {
+                way.poll_flush(cx).map_ok(|()| {
                     self.is_done = true;
                     0
                 })
             } else {
                 let rest = self.rest;
                 let written = &socket.stamps.written;
-                written.around(|| match transport.poll_write(cx, rest) {
+                written.around(|| match way.poll_write(cx, rest) {
                     Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     written => written,
                 })
@@ -262,11 +272,15 @@ impl ReadBuffer {
     }
 
     /// Reads once; 0 at the end of the connection.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<usize>> {
+    fn poll_fill<W: Way>(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &mut Socket<W>,
+    ) -> Poll<io::Result<usize>> {
         self.make_room();
         let room = self.bytes.len() - self.end;
         let mut into = ReadBuf::new(&mut self.bytes[self.end..]);
-        let read = Pin::new(&mut socket.transport).poll_read(cx, &mut into);
+        let read = Pin::new(&mut socket.way).poll_read(cx, &mut into);
         let length = into.filled().len();
         ready!(read)?;
         socket.stamps.reads.stamp();
@@ -293,6 +307,332 @@ impl ReadBuffer {
             // A head that doesn't fit, or nothing was read so far. Heads are bounded.
             let length = (self.bytes.len() * 2).max(BUFFER_BYTES_MIN);
             self.bytes.resize(length, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+    use unstall_results::record::ErrorKind;
+    use unstall_scenarios::render::RenderedRequest;
+
+    use super::*;
+    use crate::engine::failure::Cause;
+    use crate::engine::target::Target;
+
+    /// A service that sends these bytes in these reads, and then closes or falls silent.
+    #[derive(Default)]
+    struct Script {
+        reads: VecDeque<Vec<u8>>,
+        closes: bool,
+        /// Takes nothing of a request.
+        is_deaf: bool,
+        written: Vec<u8>,
+    }
+
+    impl Script {
+        fn of(bytes: &[u8], cuts: &[usize]) -> Self {
+            let mut rest = bytes;
+            let mut reads = VecDeque::new();
+            for cut in cuts {
+                let (read, later) = rest.split_at((*cut).min(rest.len()));
+                reads.extend((!read.is_empty()).then(|| read.to_vec()));
+                rest = later;
+            }
+            reads.extend((!rest.is_empty()).then(|| rest.to_vec()));
+            Self {
+                reads,
+                closes: true,
+                ..Self::default()
+            }
+        }
+    }
+
+    impl AsyncRead for Script {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let Some(mut read) = self.reads.pop_front() else {
+                let silent = !self.closes;
+                return if silent {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(Ok(()))
+                };
+            };
+            let rest = read.split_off(read.len().min(buffer.remaining()));
+            buffer.put_slice(&read);
+            if !rest.is_empty() {
+                self.reads.push_front(rest);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Script {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            if self.is_deaf {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            // In two writes at least.
+            let length = bytes.len().div_ceil(2);
+            self.written.extend_from_slice(&bytes[..length]);
+            Poll::Ready(Ok(length))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Way for Script {
+        fn try_read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            match self.reads.front() {
+                Some(_) => Ok(1),
+                None if self.closes => Ok(0),
+                None => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
+    }
+
+    type Fields = Vec<(String, Vec<u8>)>;
+
+    /// Status, fields and body of the next answer.
+    fn exchange(connection: &mut Http1<Script>) -> Result<(u16, Fields, Vec<u8>), SendFailure> {
+        let wire = Wire::get("/", &Target::loopback(80)).expect("it can be sent");
+        let mut head = Head::default();
+        let work = async {
+            connection.send(&wire, &mut head).await?;
+            let mut body = Vec::new();
+            loop {
+                match connection.chunk().await {
+                    Ok(Some(part)) => body.extend_from_slice(part),
+                    Ok(None) => break,
+                    Err(failure) => {
+                        let is_unsent = false;
+                        return Err(SendFailure { failure, is_unsent });
+                    }
+                }
+            }
+            let fields = head.fields();
+            let fields = fields.map(|(name, value)| (name.to_owned(), value.to_vec()));
+            Ok((head.status(), fields.collect(), body))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime starts").block_on(work)
+    }
+
+    fn connection(script: Script) -> Http1<Script> {
+        Http1::new(script, SocketStamps::default())
+    }
+
+    fn failure_of(bytes: &[u8]) -> Failure {
+        let outcome = exchange(&mut connection(Script::of(bytes, &[])));
+        outcome.expect_err("it must fail").failure
+    }
+
+    const LENGTH: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+    #[test]
+    fn a_request_is_written_whole_and_stamped() {
+        let mut connection = connection(Script::of(LENGTH, &[]));
+        exchange(&mut connection).expect("an answer");
+        let wire = Wire::get("/", &Target::loopback(80)).expect("it can be sent");
+        assert_eq!(connection.socket.way.written, wire.http1());
+        assert!(connection.socket.stamps.written.get().is_some());
+    }
+
+    #[test]
+    fn a_connection_is_used_again_only_if_nothing_speaks_against_it() {
+        for (bytes, closes, is_usable) in [
+            (LENGTH, false, true),
+            (LENGTH, true, false),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok more",
+                false,
+                false,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+                false,
+                false,
+            ),
+            (
+                b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+                false,
+                false,
+            ),
+            (
+                b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n",
+                false,
+                true,
+            ),
+        ] {
+            let mut script = Script::of(bytes, &[]);
+            script.closes = closes;
+            let mut connection = connection(script);
+            assert!(!connection.is_usable(), "an answer before any request");
+            exchange(&mut connection).expect("an answer");
+            assert_eq!(
+                connection.is_usable(),
+                is_usable,
+                "{}",
+                bytes.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn what_breaks_off_is_a_reset_and_what_is_no_http_is_not() {
+        let ok = "HTTP/1.1 200 OK\r\n";
+        for (text, kind) in [
+            (String::new(), ErrorKind::Reset),
+            (ok[..4].to_owned(), ErrorKind::Reset),
+            (format!("{ok}content-ty"), ErrorKind::Reset),
+            ("HTTP/1.1 100 Continue\r\n\r\n".to_owned(), ErrorKind::Reset),
+            (format!("{ok}content-length: 3\r\n\r\nok"), ErrorKind::Reset),
+            (
+                format!("{ok}transfer-encoding: chunked\r\n\r\n2\r\nok"),
+                ErrorKind::Reset,
+            ),
+            (
+                format!("{ok}transfer-encoding: chunked\r\n\r\n2\r\nokay"),
+                ErrorKind::Protocol,
+            ),
+            ("no HTTP, and no line".to_owned(), ErrorKind::Protocol),
+            (format!("{ok}a\0"), ErrorKind::Protocol),
+        ] {
+            let failure = failure_of(text.as_bytes());
+            assert_eq!(failure.cause, Cause::Service(kind), "{text:?}: {failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_bounded() {
+        let mut bytes = b"HTTP/1.1 200 OK\r\n".to_vec();
+        while bytes.len() < 10 * http1_head::HEAD_BYTES_MAX {
+            bytes.extend_from_slice(b"a: b\r\n");
+        }
+        let failure = failure_of(&bytes);
+        assert!(failure.message.contains("header fields"), "{failure:?}");
+        bytes.retain(|byte| *byte != b'\r' && *byte != b'\n');
+        let mut head = b"HTTP/1.1 200 OK\r\na: ".to_vec();
+        head.extend_from_slice(&bytes);
+        let failure = failure_of(&head);
+        assert!(failure.message.contains("longer than"), "{failure:?}");
+    }
+
+    #[test]
+    fn who_takes_nothing_may_be_asked_again_and_an_early_answer_counts() {
+        let deaf = |bytes: &[u8]| Script {
+            is_deaf: true,
+            ..Script::of(bytes, &[])
+        };
+        let failed = exchange(&mut connection(deaf(b""))).expect_err("it can't be sent");
+        assert!(failed.is_unsent);
+        assert_eq!(failed.failure.cause, Cause::Service(ErrorKind::Reset));
+        let mut early = connection(deaf(b"HTTP/1.1 413 No\r\ncontent-length: 0\r\n\r\n"));
+        assert_eq!(exchange(&mut early).expect("an answer").0, 413);
+        early.socket.way.closes = false;
+        assert!(
+            !early.is_usable(),
+            "the rest of the request is still to come"
+        );
+    }
+
+    #[test]
+    fn to_head_there_is_no_body() {
+        let request = RenderedRequest {
+            method: "HEAD".to_owned(),
+            path_and_query: "/".to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        let wire = Wire::new(request, &Target::loopback(80)).expect("it can be sent");
+        let mut script = Script::of(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", &[]);
+        script.closes = false;
+        let mut connection = connection(script);
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let work = async {
+            let sent = connection.send(&wire, &mut Head::default()).await;
+            sent.expect("an answer");
+            assert_eq!(connection.chunk().await, Ok(None));
+        };
+        runtime.expect("a runtime starts").block_on(work);
+        assert!(connection.is_usable());
+    }
+
+    /// An answer in one of the ways to say where its body ends, or none.
+    fn answers() -> impl Strategy<Value = Vec<u8>> {
+        let body = prop::collection::vec(any::<u8>(), 0..20_000);
+        (0..3u8, body, 1..5_000usize, 0..3usize).prop_map(|(way, body, size, interim)| {
+            let mut bytes = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(interim);
+            bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\nserver: it\r\n");
+            match way {
+                0 => {
+                    let length = format!("Content-Length: {}\r\n\r\n", body.len());
+                    bytes.extend_from_slice(length.as_bytes());
+                    bytes.extend_from_slice(&body);
+                }
+                1 => {
+                    bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+                    for chunk in body.chunks(size) {
+                        bytes.extend_from_slice(format!("{:X};x=y\r\n", chunk.len()).as_bytes());
+                        bytes.extend_from_slice(chunk);
+                        bytes.extend_from_slice(b"\r\n");
+                    }
+                    bytes.extend_from_slice(b"0\r\ntrailer: t\r\n\r\n");
+                }
+                _ => {
+                    bytes.extend_from_slice(b"\r\n");
+                    bytes.extend_from_slice(&body);
+                }
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(
+            bytes in answers(),
+            cuts in prop::collection::vec(1..300usize, 0..60),
+        ) {
+            let whole = exchange(&mut connection(Script::of(&bytes, &[])));
+            let cut = exchange(&mut connection(Script::of(&bytes, &cuts)));
+            let whole = whole.expect("it is an answer");
+            prop_assert_eq!(cut.expect("it is an answer, however cut"), whole);
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer_or_a_failure(
+            bytes in prop::collection::vec(any::<u8>(), 0..400),
+            begins in prop::sample::select(vec![
+                "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+            ]),
+            cut in 1..400usize,
+        ) {
+            let bytes = [begins.as_bytes(), &bytes].concat();
+            let whole = exchange(&mut connection(Script::of(&bytes, &[])));
+            let cut = exchange(&mut connection(Script::of(&bytes, &[cut])));
+            match (whole, cut) {
+                (Ok(whole), Ok(cut)) => prop_assert_eq!(whole, cut),
+                (Err(whole), Err(cut)) => prop_assert_eq!(whole.failure.cause, cut.failure.cause),
+                (whole, cut) => prop_assert!(false, "{:?} but cut {:?}", whole, cut),
+            }
         }
     }
 }

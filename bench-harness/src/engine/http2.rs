@@ -29,7 +29,7 @@ use super::answer::Head;
 use super::connection::SendFailure;
 use super::failure::Failure;
 use super::stamps::SocketStamps;
-use super::tls;
+use super::tls_failure;
 use super::transport::Transport;
 use super::wire::{Parts, Wire};
 
@@ -360,7 +360,7 @@ impl Socket {
     }
 
     fn note(&self, error: &io::Error) {
-        if let Some(failure) = tls::failure_in(error) {
+        if let Some(failure) = tls_failure::of_connection(error) {
             self.fault.note(failure);
         }
     }

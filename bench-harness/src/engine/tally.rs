@@ -15,6 +15,7 @@ use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
 use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
+use super::transport;
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
@@ -62,6 +63,7 @@ impl Tally {
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
         samples.redirects += u64::from(stamps.redirects);
+        stamps.phases.add_to(samples);
         match outcome {
             Ok(size) => {
                 samples.completed += 1;
@@ -220,6 +222,7 @@ fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.failed.merge(&theirs.failed);
     mine.in_flight.merge(&theirs.in_flight);
     stream_times::join(mine, theirs);
+    transport::join_phases(mine, theirs);
 }
 
 /// User and system time of this thread.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
-use unstall_results::record::ErrorKind;
+use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_scenarios::plan::HttpVersion;
 
 use super::failure::Failure;
@@ -36,6 +36,13 @@ pub(super) struct Phases {
     pub(super) tls: Option<Duration>,
 }
 
+/// The HTTP that was agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
 impl Phases {
     /// Adds what another connection of the same request took: redirects may need several.
     pub(super) fn add(&mut self, other: Self) {
@@ -47,13 +54,33 @@ impl Phases {
         self.tcp = sum(self.tcp, other.tcp);
         self.tls = sum(self.tls, other.tls);
     }
+
+    /// Adds what there is to the endpoint that paid.
+    pub(super) fn add_to(self, samples: &mut EndpointSamples) {
+        let Self { dns, tcp, tls } = self;
+        for (took, slot) in [
+            (dns, &mut samples.dns),
+            (tcp, &mut samples.tcp),
+            (tls, &mut samples.tls),
+        ] {
+            if let Some(took) = took {
+                slot.get_or_insert_default().record(took);
+            }
+        }
+    }
 }
 
-/// The HTTP that was agreed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Http1,
-    Http2,
+/// Joins what two threads' requests paid.
+pub(super) fn join_phases(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
+    for (mine, theirs) in [
+        (&mut mine.dns, &theirs.dns),
+        (&mut mine.tcp, &theirs.tcp),
+        (&mut mine.tls, &theirs.tls),
+    ] {
+        if let Some(theirs) = theirs {
+            mine.get_or_insert_default().merge(theirs);
+        }
+    }
 }
 
 /// A way that has just been opened.

@@ -41,7 +41,7 @@ fn help_names_the_commands_there_are_and_no_others() {
 fn mistakes_end_with_2_and_name_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = "http://127.0.0.1:9";
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&["rum"], &["run"]),
         (&["run", "tunnel", "--tarqet", target], &["--target"]),
         (
@@ -73,6 +73,18 @@ fn mistakes_end_with_2_and_name_the_fix() {
                 "ab", "tunnel", "--before", "sh", "--after", "sh", "--pairs", "4",
             ],
             &["4", "5"],
+        ),
+        (
+            &[
+                "ab",
+                "tunnel",
+                "--before",
+                "sh",
+                "--after",
+                "sh",
+                "--insecure",
+            ],
+            &["--insecure", "a URL is reached", "leave it out"],
         ),
         (&["compare", "nowhere.json"], &["nowhere.json"]),
         (&["demo", "--steps", "7"], &["`7`", "2a"]),

@@ -18,6 +18,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{HandshakeKind, RootCertStore, ServerConfig};
+use unstall_loop_monitor::wire::SNAPSHOT_PATH;
 
 use crate::authority::{Authority, Identity};
 
@@ -62,6 +63,8 @@ pub(crate) struct Seen {
     pub(crate) requests: Vec<Asked>,
     /// Streams that the client has reset, by the reason.
     pub(crate) resets: Vec<String>,
+    /// What its loop monitor says, if it has one.
+    snapshot: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +151,13 @@ impl SecureServer {
         self.address.expect("it has an address").port()
     }
 
+    /// Has a loop monitor from now on, which has seen nothing.
+    pub(crate) fn show_monitor(&self) {
+        let snapshot = unstall_loop_monitor::Monitor::builder().build().snapshot();
+        let text = serde_json::to_vec(&snapshot).expect("it can be written");
+        lock(&self.seen).snapshot = Some(text.into());
+    }
+
     pub(crate) fn seen(&self) -> Seen {
         lock(&self.seen).clone()
     }
@@ -161,6 +171,13 @@ impl Drop for SecureServer {
             let _ = thread.join();
         }
     }
+}
+
+/// The body of a good answer.
+fn body_of(target: &str, seen: &Mutex<Seen>) -> Bytes {
+    let snapshot = lock(seen).snapshot.clone();
+    let snapshot = snapshot.filter(|_| target.ends_with(SNAPSHOT_PATH));
+    snapshot.unwrap_or(Bytes::from_static(OK))
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
@@ -307,13 +324,14 @@ async fn http1(mut stream: impl AsyncBufReadExt + AsyncWrite + Unpin, seen: Arc<
             return;
         };
         let closes = asked.target.ends_with("/close");
+        let body = body_of(&asked.target, &seen);
         lock(&seen).requests.push(asked);
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}\r\n",
-            OK.len(),
+            body.len(),
             if closes { "connection: close\r\n" } else { "" }
         );
-        let answer = [head.as_bytes(), OK].concat();
+        let answer = [head.as_bytes(), &body].concat();
         let sent = stream.write_all(&answer).await;
         if sent.is_err() || stream.flush().await.is_err() || closes {
             return;
@@ -402,7 +420,7 @@ async fn respond_to(path: &str, mut respond: SendResponse<Bytes>, seen: &Mutex<S
         "/early-hints" => {
             let hints = Response::builder().status(103).body(()).expect("hints");
             respond.send_informational(hints).expect("hints");
-            fine(respond);
+            fine(respond, Bytes::from_static(OK));
         }
         "/trailers" => {
             let mut stream = respond
@@ -421,14 +439,14 @@ async fn respond_to(path: &str, mut respond: SendResponse<Bytes>, seen: &Mutex<S
             let empty = Response::builder().status(204).body(()).expect("an answer");
             respond.send_response(empty, true).expect("a head");
         }
-        _ => fine(respond),
+        _ => fine(respond, body_of(path, seen)),
     }
 }
 
-fn fine(mut respond: SendResponse<Bytes>) {
+fn fine(mut respond: SendResponse<Bytes>, body: Bytes) {
     // A client that has gone is none of its business.
-    if let Ok(mut stream) = respond.send_response(answer(StatusCode::OK, OK.len()), false) {
-        let _ = stream.send_data(Bytes::from_static(OK), true);
+    if let Ok(mut stream) = respond.send_response(answer(StatusCode::OK, body.len()), false) {
+        let _ = stream.send_data(body, true);
     }
 }
 

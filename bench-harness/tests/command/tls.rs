@@ -266,6 +266,28 @@ fn sessions_are_resumed_by_the_user_who_had_them_or_by_nobody() {
 }
 
 #[test]
+fn monitor_and_probe_take_the_way_of_the_load() {
+    let room = Room::new();
+    let request = "method = \"GET\"\npath = \"/it\"\nexpect = { status = 200 }\n\
+                   [probe]\npath = \"/it/probed\"";
+    for http in ["http = \"1.1\"", "http = \"2\""] {
+        let server = room.server(BOTH);
+        server.show_monitor();
+        let run = SmallRun::of(room.path(), http, request, &url(&server), TRUSTED);
+        run.assert_good();
+        assert!(run.record().load.probe.is_some());
+        for block in run.blocks() {
+            assert!(block.monitor.is_some());
+            assert!(
+                block
+                    .probe
+                    .is_some_and(|probe| probe.offered > 0 && probe.errors.is_empty())
+            );
+        }
+    }
+}
+
+#[test]
 fn who_speaks_no_tls_is_told_from_who_does() {
     let room = Room::new();
     let plain = SecureServer::plain("127.0.0.1:0");

@@ -459,10 +459,10 @@ fn a_scenario_may_have_several_hosts() {
 #[test]
 fn connections_are_kept_as_long_as_the_scenario_says() {
     let get = "method = \"GET\"\npath = \"/\"\nexpect = { status = 200 }";
-    for (reuse, connections, closes) in [
-        ("user", 2, false),
-        ("iteration", 6, false),
-        ("never", 18, true),
+    for (reuse, connections, payers, closes) in [
+        ("user", 2, [2, 0, 0], false),
+        ("iteration", 6, [6, 0, 0], false),
+        ("never", 18, [6, 6, 6], true),
     ] {
         let server = ClientServer::start(|_| answer(200, &[], OK));
         let plan = scenario(&format!("[client]\nreuse = \"{reuse}\""), &[get, get, get]);
@@ -471,6 +471,12 @@ fn connections_are_kept_as_long_as_the_scenario_says() {
         let seen = server.seen();
         let used: BTreeSet<usize> = seen.iter().map(|asked| asked.connection).collect();
         assert_eq!(used.len(), connections, "{reuse}");
+        // Who opened one paid for it.
+        let paid = ["r0", "r1", "r2"].map(|name| {
+            let samples = of(&measured, name);
+            samples.tcp.as_ref().map_or(0, |tcp| tcp.count())
+        });
+        assert_eq!(paid, payers, "{reuse}");
         let says_close = seen
             .iter()
             .all(|asked| asked.header("connection") == Some("close"));

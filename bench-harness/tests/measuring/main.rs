@@ -3,6 +3,7 @@
 mod bystander;
 mod client_server;
 mod clients;
+mod connections;
 mod endless;
 mod faults;
 mod iterations;

@@ -1,0 +1,106 @@
+//! When a connection is used again, what a new one costs, and who pays for it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use unstall_bench_harness::engine::Target;
+use unstall_results::record::{EndpointSamples, ErrorKind};
+use unstall_testbed::{Behaviour, FaultyServer};
+
+use crate::support::{cold, plan, run};
+
+const OK: &str = "timeout = \"5s\"\nexpect = { status = 200 }";
+
+fn opened(samples: &EndpointSamples) -> u64 {
+    samples.tcp.as_ref().map_or(0, |tcp| tcp.count())
+}
+
+/// A server that sends these bytes for each request; what it counts are its connections.
+fn sending(bytes: &'static [u8]) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let connections = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&connections);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::SeqCst);
+            // The client hangs up: that's how each of them ends.
+            thread::spawn(move || drop(answer(stream, bytes)));
+        }
+    });
+    (Target::loopback(port).to_string(), connections)
+}
+
+fn answer(mut stream: TcpStream, bytes: &[u8]) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    let mut part = [0; 4_096];
+    loop {
+        match stream.read(&mut part)? {
+            0 => return Ok(()),
+            length => request.extend_from_slice(&part[..length]),
+        }
+        if request.ends_with(b"\r\n\r\n") {
+            request.clear();
+            stream.write_all(bytes)?;
+        }
+    }
+}
+
+/// What a service closes while nobody waits is replaced, and no failure.
+#[test]
+fn case_4_a_connection_that_was_closed_while_idle_is_replaced() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let think = format!("{OK}\nthink = \"100ms\"");
+    let plan = plan(&[("it", "GET", "/close-after")], &think);
+    let block = run(&plan, &server.url(), &cold(2, 10));
+    assert_eq!(block.errors, BTreeMap::new(), "{:?}", block.examples);
+    assert_eq!((block.sent, block.completed), (10, 10));
+    assert_eq!(server.counts("/close-after").requests, 10, "none twice");
+    assert_eq!(server.connections(), 10);
+    assert_eq!(opened(&block.endpoints["it"]), 10);
+}
+
+#[test]
+fn what_comes_behind_an_answer_costs_the_connection_and_is_no_answer() {
+    let bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 500 Never Asked\r\n\r\n";
+    let (url, connections) = sending(bytes);
+    let block = run(&plan(&[("it", "GET", "/")], OK), &url, &cold(2, 10));
+    assert_eq!(block.errors, BTreeMap::new(), "{:?}", block.examples);
+    assert_eq!(block.completed, 10);
+    assert_eq!(connections.load(Ordering::SeqCst), 10);
+}
+
+#[test]
+fn the_request_that_opens_a_connection_pays_for_it() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let requests = plan(&[("first", "GET", "/ok"), ("next", "GET", "/ok")], OK);
+    let block = run(&requests, &server.url(), &cold(3, 30));
+    assert_eq!((block.completed, server.connections()), (60, 3));
+    let [first, next] = ["first", "next"].map(|name| &block.endpoints[name]);
+    assert_eq!((opened(first), opened(next)), (3, 0));
+    assert!(
+        first.dns.is_none() && first.tls.is_none(),
+        "an address, without TLS"
+    );
+    assert!(next.tcp.is_none());
+
+    let named = format!("http://localhost:{}", server.addr().port());
+    let block = run(&requests, &named, &cold(3, 30));
+    let first = &block.endpoints["first"];
+    assert_eq!(first.dns.as_ref().map(|dns| dns.count()), Some(3));
+    assert_eq!(opened(first), 3);
+}
+
+#[test]
+fn what_speaks_no_http_is_told_with_what_to_do() {
+    // An alert of TLS 1.2.
+    let (url, _) = sending(b"\x15\x03\x03\x00\x02\x02\x46");
+    let block = run(&plan(&[("it", "GET", "/")], OK), &url, &cold(1, 3));
+    assert_eq!(block.errors, BTreeMap::from([(ErrorKind::Protocol, 3)]));
+    let message = &block.examples[0].message;
+    assert!(message.contains("https://"), "{message}");
+}
