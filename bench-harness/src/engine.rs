@@ -10,13 +10,18 @@
 
 mod access;
 mod answer;
+mod answer_body;
 pub(crate) mod asking;
+mod coding;
 mod connection;
+mod cookies;
 mod dispatch;
 mod error;
 mod exchange;
 mod failure;
 mod generator;
+mod gzip;
+mod hosts;
 mod http1;
 mod http1_body;
 mod http1_head;
@@ -28,6 +33,7 @@ mod prepared;
 mod probe;
 mod progress;
 mod proxy;
+mod redirect;
 mod schedule;
 mod series;
 mod spec;
@@ -56,6 +62,7 @@ use unstall_scenarios::scope::Scope;
 pub use access::{Access, AccessError, TargetOptions};
 pub use asking::reach;
 pub use error::{EngineError, ReachError, SetupFailure};
+pub use hosts::{HostError, services};
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook, Recent};
@@ -71,10 +78,12 @@ pub use tls::TlsError;
 use dispatch::Lane;
 use exchange::Client;
 use generator::{Finished, Job};
+use hosts::Hosts;
 use liveness::Liveness;
 use measurement::Start;
 use probe::Bystander;
 use series::SharedSeries;
+use stamps::SocketStamps;
 use user::{UserEvent, Values};
 
 /// Prepares and measures one block.
@@ -127,8 +136,8 @@ impl WarmBlock {
         let expected = schedule.as_ref().map(Schedule::count);
         let expected = expected.map(|arrivals| arrivals * plan.requests_per_iteration() as u64);
         progress.begin(requests.or(expected).unwrap_or(0));
-        let target = Arc::new(target.clone().speaking(plan.client.http));
-        let run_values = set_up_run(plan, &target, spec, stop)?;
+        let hosts = Arc::new(Hosts::of(plan, target)?);
+        let run_values = set_up_run(plan, &hosts, spec, stop)?;
         let (events_sender, events) = mpsc::channel();
         let mut block = Self {
             plan: Arc::clone(plan),
@@ -144,13 +153,13 @@ impl WarmBlock {
             probe: None,
         };
         if let Some(probe) = &spec.probe {
-            let probe = Bystander::start(&target, probe, stop, block.go.subscribe());
+            let probe = Bystander::start(hosts.target(), probe, stop, block.go.subscribe());
             block.probe = Some(probe.map_err(EngineError::Start)?);
         }
         let threads = thread_count(spec);
         for index in 0..threads {
             let job = block.job(
-                &target,
+                &hosts,
                 spec,
                 Lane { index, of: threads },
                 user_range(users, index, threads),
@@ -210,7 +219,7 @@ impl WarmBlock {
 
     fn job(
         &self,
-        target: &Arc<Target>,
+        hosts: &Arc<Hosts>,
         spec: &BlockSpec,
         lane: Lane,
         users: std::ops::Range<u32>,
@@ -218,7 +227,7 @@ impl WarmBlock {
     ) -> Job {
         Job {
             plan: Arc::clone(&self.plan),
-            target: Arc::clone(target),
+            hosts: Arc::clone(hosts),
             spec: spec.clone(),
             users,
             lane,
@@ -309,7 +318,7 @@ fn senders(spec: &BlockSpec) -> u32 {
 /// Runs the setup requests of the whole block on a thread of its own.
 fn set_up_run(
     plan: &Arc<Plan>,
-    target: &Arc<Target>,
+    hosts: &Arc<Hosts>,
     spec: &BlockSpec,
     stop: &Stop,
 ) -> Result<Values, EngineError> {
@@ -319,9 +328,9 @@ fn set_up_run(
     let work = || {
         let runtime = generator::runtime().map_err(EngineError::Start)?;
         runtime.block_on(async {
-            let mut client = Client::new(Arc::clone(target), stamps::SocketStamps::default());
+            let mut client = Client::of_user(hosts, &plan.client, SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.load.users(), spec.seed);
-            let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
+            let setup = user::run_setup(plan, hosts, Per::Run, &mut client, &mut scope);
             tokio::select! {
                 done = setup => done.map_err(EngineError::Setup)?,
                 // Nothing is measured yet, so there is no answer to wait for.

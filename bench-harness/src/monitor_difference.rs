@@ -209,7 +209,12 @@ fn requests_of<'p>(
     routes: &BTreeMap<String, wire::Endpoint>,
     plan: &'p Plan,
 ) -> impl Iterator<Item = &'p Request> {
-    plan.requests.iter().filter(move |request| {
+    // The monitor is the target's; other hosts' requests may have routes of the same name.
+    let of_target = plan
+        .requests
+        .iter()
+        .filter(|request| request.host.is_none());
+    of_target.filter(move |request| {
         best_route(&request.method, &request.path.to_string(), names(routes)) == Some(route)
     })
 }

@@ -150,25 +150,59 @@ pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
 }
 
 /// Whether anything answers there in the way that the plans ask for, up to the end of a TLS
-/// handshake; looked at before the first block: a wrong URL or CA is a mistake of the command line,
-/// not a service that got worse.
+/// handshake, and in their `[hosts]`, too; looked at before the first block: a wrong URL or CA is a
+/// mistake of the command line, not a service that got worse.
 ///
 /// # Errors
 /// When no connection can be opened.
 pub(crate) fn reachable(target: &Target, plans: &[Arc<Plan>]) -> anyhow::Result<()> {
-    const WITHIN: Duration = Duration::from_secs(5);
-    let mut tried: Vec<HttpVersion> = Vec::new();
+    let mut tried = Vec::new();
     for plan in plans {
-        let http = plan.client.http;
-        if tried.contains(&http) {
-            continue;
+        for (name, service) in engine::services(plan, target)? {
+            reach(name.as_deref(), &service, plan.client.http, &mut tried)?;
         }
-        tried.push(http);
-        engine::reach(&target.clone().speaking(http), WITHIN).with_context(|| {
-            format!("{target} can't be reached: start the service there first, or mend the URL")
-        })?;
     }
     Ok(())
+}
+
+/// The same of the plans' `[hosts]` alone, beside services that are started here.
+///
+/// # Errors
+/// When no connection can be opened.
+pub(crate) fn hosts_reachable(plans: &[Arc<Plan>]) -> anyhow::Result<()> {
+    let mut tried = Vec::new();
+    for plan in plans {
+        // Where the service will listen doesn't matter to the others.
+        for (name, service) in engine::services(plan, &Target::loopback(0))? {
+            if name.is_some() {
+                reach(name.as_deref(), &service, plan.client.http, &mut tried)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reach(
+    name: Option<&str>,
+    service: &Target,
+    http: HttpVersion,
+    tried: &mut Vec<(String, HttpVersion)>,
+) -> anyhow::Result<()> {
+    const WITHIN: Duration = Duration::from_secs(5);
+    let trial = (service.to_string(), http);
+    if tried.contains(&trial) {
+        return Ok(());
+    }
+    tried.push(trial);
+    engine::reach(service, WITHIN).with_context(|| match name {
+        None => {
+            format!("{service} can't be reached: start the service there first, or mend the URL")
+        }
+        Some(name) => format!(
+            "{service}, which is `{name}` in the scenario's [hosts], can't be reached: start the \
+             service there first, or mend the URL"
+        ),
+    })
 }
 
 /// Levels of concurrency, each once.

@@ -78,9 +78,11 @@ pub struct JudgedRoute {
     pub waits: Option<Waits>,
 }
 
-/// What one scenario's measurement tells about its requests.
+/// What one scenario's measurement tells about its requests to the service under proof: those to
+/// its `[hosts]` exercise other services.
 pub fn driven(plan: &Plan, measurement: &BlockMeasurement) -> Vec<Driven> {
     let requests = plan.requests.iter();
+    let requests = requests.filter(|request| request.host.is_none());
     requests
         .map(|request| {
             let samples = measurement.endpoints.get(&request.name);

@@ -61,6 +61,7 @@ impl Served {
                 })
             }
             Version::Command(line) => {
+                opening::hosts_reachable(plans)?;
                 let mut command = ServiceCommand::new(line);
                 ready.clone_into(&mut command.ready_path);
                 command.stop = Some(stop.clone());

@@ -378,8 +378,14 @@ pub struct EndpointSamples {
     /// [`Self::gap`]. Since 1.1.
     #[serde(default)]
     pub gaps_stalled: u64,
-    /// Bytes of answer bodies.
+    /// Bytes of answer bodies, decoded.
     pub body_bytes: u64,
+    /// The same as they came: fewer where the service compressed them. 0 in records before 1.3.
+    #[serde(default)]
+    pub encoded_bytes: u64,
+    /// Redirects that were followed, by requests whatever became of them. Since 1.3.
+    #[serde(default)]
+    pub redirects: u64,
     /// Resolving the service's name, by the requests that opened a connection; `None` where none
     /// did, or there was no name. Part of [`Self::response`], whatever became of the request.
     /// Since 1.3.

@@ -57,6 +57,8 @@ pub struct Scope {
     prepared: BTreeMap<String, Json>,
     /// From this iteration's answers.
     answered: BTreeMap<String, Json>,
+    /// Secrets that no variable has, the newest last.
+    hidden: Vec<String>,
 }
 
 /// Without values, some of which are secrets.
@@ -105,6 +107,7 @@ impl Scope {
             seed,
             prepared: BTreeMap::new(),
             answered: BTreeMap::new(),
+            hidden: Vec::new(),
         }
     }
 
@@ -160,6 +163,18 @@ impl Scope {
         self.answered.extend(values);
     }
 
+    /// Has further secrets taken out of messages, such as a session's cookie; the newest of many
+    /// are remembered.
+    pub fn hide(&mut self, secrets: Vec<String>) {
+        const HIDDEN_MAX: usize = 256;
+        if secrets.is_empty() {
+            return;
+        }
+        self.hidden.extend(secrets);
+        let too_many = self.hidden.len().saturating_sub(HIDDEN_MAX);
+        self.hidden.drain(..too_many);
+    }
+
     /// What the setup has brought so far, to be shared with other users.
     pub fn prepared(&self) -> &BTreeMap<String, Json> {
         &self.prepared
@@ -212,8 +227,12 @@ impl Scope {
             _ => None,
         });
         let secrets: Vec<String> = extracted.chain(drawn).collect();
-        let secrets = secrets.iter().map(String::as_str);
-        (secrets.len() > 0).then(|| Redaction::new(secrets))
+        let secrets: Vec<&str> = secrets
+            .iter()
+            .chain(&self.hidden)
+            .map(String::as_str)
+            .collect();
+        (!secrets.is_empty()).then(|| Redaction::new(secrets))
     }
 
     fn draws(&self, salt: u64) -> Draws {

@@ -42,8 +42,9 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     for version in [&before, &after] {
-        if let Version::Url { target, .. } = version {
-            opening::reachable(target, &plans)?;
+        match version {
+            Version::Url { target, .. } => opening::reachable(target, &plans)?,
+            Version::Command(_) => opening::hosts_reachable(&plans)?,
         }
     }
     let stop = interrupt::listen()?;

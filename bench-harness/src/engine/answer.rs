@@ -53,10 +53,19 @@ pub(super) struct Answer {
     pub(super) head: Head,
     /// Whole if that was asked for, else its beginning.
     pub(super) body: Vec<u8>,
-    /// Length of the whole body.
+    /// Length of the whole body, decoded.
     pub(super) body_bytes: u64,
+    /// The same as it came: shorter where the service compressed it.
+    pub(super) encoded_bytes: u64,
     /// There may be more of it, which nobody wants: the connection is of no use any more.
     pub(super) is_left: bool,
+}
+
+/// Both lengths of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BodySize {
+    pub(super) decoded: u64,
+    pub(super) encoded: u64,
 }
 
 impl Answer {
@@ -64,12 +73,21 @@ impl Answer {
     /// may each have had one large answer.
     const KEPT_BYTES_MAX: usize = 64 * 1024;
 
+    /// What came with it.
+    pub(super) fn size(&self) -> BodySize {
+        BodySize {
+            decoded: self.body_bytes,
+            encoded: self.encoded_bytes,
+        }
+    }
+
     /// Forgets the answer before.
     pub(super) fn reset(&mut self) {
         self.head.begin(0);
         self.body.clear();
         self.body.shrink_to(Self::KEPT_BYTES_MAX);
         self.body_bytes = 0;
+        self.encoded_bytes = 0;
         self.is_left = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::hosts::HostError;
 use super::schedule::ScheduleError;
 
 /// A setup request that failed.
@@ -24,6 +25,9 @@ pub enum EngineError {
     /// Arrivals that can't be scheduled.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// Load can't go to one of the services.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// A setup request failed.
     #[error(
         "setup request `{}` failed: {}{}{}; mend the service or the scenario's [[setup]]",

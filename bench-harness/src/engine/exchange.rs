@@ -9,10 +9,16 @@ use std::time::{Duration, Instant};
 use tokio::task::coop;
 use tokio::time::Sleep;
 use unstall_results::record::ErrorKind;
+use unstall_scenarios::plan::{ClientBehaviour, Reuse};
+use url::Url;
 
 use super::answer::Answer;
+use super::answer_body::AnswerBody;
 use super::connection::Connection;
+use super::cookies::Jar;
 use super::failure::Failure;
+use super::hosts::Hosts;
+use super::redirect::{Chain, Hop};
 use super::stamps::SocketStamps;
 use super::streamed::StreamReader;
 use super::target::Target;
@@ -25,13 +31,34 @@ const CHECKED_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// out of it before they cut it.
 const QUOTED_BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// One user's way to the service: its connection, opened when it is needed.
+/// One user's way to the services: a connection to each, opened when it is needed, and what a
+/// client does around one exchange.
 pub(super) struct Client {
-    target: Arc<Target>,
-    connection: Option<Connection>,
+    /// In the order of the hosts.
+    ways: Vec<Way>,
+    /// `None` where no redirect is followed and no cookie kept.
+    hosts: Option<Arc<Hosts>>,
+    reuse: Reuse,
+    redirects_max: u32,
+    jar: Option<Jar>,
     answer: Answer,
     stamps: SocketStamps,
     timer: Pin<Box<Sleep>>,
+}
+
+/// One user's way to one service.
+struct Way {
+    target: Arc<Target>,
+    connection: Option<Connection>,
+}
+
+impl Way {
+    fn to(target: &Arc<Target>) -> Self {
+        Self {
+            target: target.of_a_user(),
+            connection: None,
+        }
+    }
 }
 
 /// When things happened to one request.
@@ -45,8 +72,10 @@ pub(super) struct Stamps {
     pub(super) ended: Instant,
     /// True if the service answered with a head at least: it is alive.
     pub(super) answered: bool,
-    /// What it paid for a connection, if it opened one.
+    /// What it paid for connections, if it opened any.
     pub(super) phases: Phases,
+    /// Redirects that were followed; all the times above are of the whole way.
+    pub(super) redirects: u32,
 }
 
 impl Stamps {
@@ -58,6 +87,7 @@ impl Stamps {
             ended: now,
             answered: false,
             phases: Phases::default(),
+            redirects: 0,
         }
     }
 }
@@ -75,18 +105,75 @@ pub(super) enum Reading<'r> {
 /// How far an exchange has come, for the case that its deadline ends it.
 #[derive(Default)]
 struct Reached {
+    /// Where the exchange is.
+    service: usize,
     answered: bool,
     phases: Phases,
+    redirects: u32,
 }
 
 impl Client {
-    pub(super) fn new(target: Arc<Target>, stamps: SocketStamps) -> Self {
+    /// A client of one service, which keeps its connection.
+    pub(super) fn new(target: &Arc<Target>, stamps: SocketStamps) -> Self {
         Self {
-            target: target.of_a_user(),
-            connection: None,
+            ways: vec![Way::to(target)],
+            hosts: None,
+            reuse: Reuse::User,
+            redirects_max: 0,
+            jar: None,
             answer: Answer::default(),
             stamps,
             timer: Box::pin(tokio::time::sleep(Duration::from_secs(0))),
+        }
+    }
+
+    /// A client of all the services of a scenario, which behaves as that says.
+    pub(super) fn of_user(
+        hosts: &Arc<Hosts>,
+        behaviour: &ClientBehaviour,
+        stamps: SocketStamps,
+    ) -> Self {
+        let travels = behaviour.redirects_max > 0 || behaviour.cookies;
+        Self {
+            ways: hosts
+                .iter()
+                .map(|service| Way::to(&service.target))
+                .collect(),
+            hosts: travels.then(|| Arc::clone(hosts)),
+            reuse: behaviour.reuse,
+            redirects_max: behaviour.redirects_max,
+            jar: behaviour.cookies.then(Jar::default),
+            ..Self::new(hosts.target(), stamps)
+        }
+    }
+
+    /// Adds this user's cookies to a request that is about to be sent.
+    ///
+    /// # Errors
+    /// They can't be sent.
+    pub(super) fn dress(&self, wire: &mut Wire) -> Result<(), Failure> {
+        let (Some(jar), Some(hosts)) = (&self.jar, &self.hosts) else {
+            return Ok(());
+        };
+        wire.carry(&jar.header(&url_of(wire, hosts)?))
+    }
+
+    /// Values of cookies that are new since this was asked last.
+    pub(super) fn take_new_secrets(&mut self) -> Vec<String> {
+        let jar = self.jar.as_mut();
+        jar.map_or_else(Vec::new, Jar::take_new_secrets)
+    }
+
+    /// An iteration of the user is over.
+    pub(super) fn end_iteration(&mut self) {
+        if self.reuse != Reuse::User {
+            self.disconnect();
+        }
+    }
+
+    fn disconnect(&mut self) {
+        for way in &mut self.ways {
+            way.connection = None;
         }
     }
 
@@ -103,15 +190,21 @@ impl Client {
         timeout: Duration,
     ) -> (Stamps, Result<(), Failure>) {
         let released = Instant::now();
-        self.stamps.written.arm();
+        self.stamps.written.begin();
         let is_streamed = matches!(reading, Reading::Streamed(_));
         self.stamps.reads.switch(is_streamed);
         self.answer.reset();
-        let mut reached = Reached::default();
+        let mut reached = Reached {
+            service: wire.service,
+            ..Reached::default()
+        };
         let deadline = intended + timeout;
         let conversation = Conversation {
-            target: &self.target,
-            slot: &mut self.connection,
+            ways: &mut self.ways,
+            hosts: self.hosts.as_deref(),
+            reuse: self.reuse,
+            redirects_max: self.redirects_max,
+            jar: self.jar.as_mut(),
             stamps: &self.stamps,
             answer: &mut self.answer,
             reached: &mut reached,
@@ -129,15 +222,20 @@ impl Client {
         });
         if outcome.is_err() || self.answer.is_left {
             // Where nothing came in time, nobody knows whether anything ever will.
-            self.connection
+            self.ways[reached.service]
+                .connection
                 .take_if(|connection| !(in_time && connection.outlives_its_answer()));
+        }
+        if self.reuse == Reuse::Never {
+            self.disconnect();
         }
         let stamps = Stamps {
             released,
-            written: self.stamps.written.get(),
+            written: self.stamps.written.first(),
             ended,
             answered: reached.answered,
             phases: reached.phases,
+            redirects: reached.redirects,
         };
         (stamps, outcome)
     }
@@ -153,10 +251,22 @@ impl Client {
     }
 }
 
+/// The full URL of a request.
+fn url_of(wire: &Wire, hosts: &Hosts) -> Result<Url, Failure> {
+    let url = hosts.at(wire.service).url(wire.parts().path);
+    url.map_err(|error| {
+        let message = format!("not sent: its path is none of a URL: {error}");
+        Failure::service(ErrorKind::CheckFailed, message)
+    })
+}
+
 /// What one exchange works on.
 struct Conversation<'c> {
-    target: &'c Target,
-    slot: &'c mut Option<Connection>,
+    ways: &'c mut [Way],
+    hosts: Option<&'c Hosts>,
+    reuse: Reuse,
+    redirects_max: u32,
+    jar: Option<&'c mut Jar>,
     stamps: &'c SocketStamps,
     answer: &'c mut Answer,
     reached: &'c mut Reached,
@@ -166,32 +276,102 @@ struct Conversation<'c> {
 impl Conversation<'_> {
     /// Opens a connection if there is none, sends, reads.
     async fn run(mut self, wire: &Wire, reading: Reading<'_>) -> Result<(), Failure> {
-        self.send(wire).await?;
-        self.reached.answered = true;
-        let connection = self.slot.as_mut().expect("it has just been used");
-        read(connection, self.stamps, self.answer, reading).await
+        match self.hosts {
+            None => self.send(wire).await?,
+            Some(hosts) => self.travel(wire, hosts).await?,
+        }
+        let (answer, stamps) = (&mut *self.answer, self.stamps);
+        let connection = self.ways[self.reached.service].connection.as_mut();
+        read(connection.expect(JUST_USED), stamps, answer, reading).await
+    }
+
+    /// Sends a request, and what redirects make of it, up to the head of an answer that is none.
+    async fn travel(&mut self, first: &Wire, hosts: &Hosts) -> Result<(), Failure> {
+        let mut chain = Chain::default();
+        let mut next: Option<Wire> = None;
+        loop {
+            let wire = next.as_ref().unwrap_or(first);
+            let url = url_of(wire, hosts)?;
+            self.send(wire).await?;
+            if let Some(jar) = &mut self.jar {
+                jar.take(&self.answer.head, &url);
+            }
+            let parts = wire.parts();
+            let status = self.answer.head.status();
+            if self.redirects_max == 0 {
+                return Ok(());
+            }
+            let Some(hop) = Hop::of(&self.answer.head, parts.method, &url)? else {
+                return Ok(());
+            };
+            chain.push(status, &hop);
+            let begin = || format!("{} {}", first.parts().method, url_path(first));
+            if chain.len() > self.redirects_max {
+                return Err(chain.too_long(&begin(), self.redirects_max));
+            }
+            let Some(service) = hosts.serving(&hop.url, wire.service) else {
+                return Err(chain.astray(&begin(), &hop.url));
+            };
+            self.drain().await?;
+            self.answer.reset();
+            let mut redirected = wire.redirected(&hop, service, &hosts.at(service).target)?;
+            if let Some(jar) = &self.jar {
+                redirected.carry(&jar.header(&hop.url))?;
+            }
+            self.reached.service = service;
+            self.reached.redirects += 1;
+            next = Some(redirected);
+        }
+    }
+
+    /// Reads a body that nobody looks at, so that the connection is free for the next hop.
+    async fn drain(&mut self) -> Result<(), Failure> {
+        let connection = self.ways[self.reached.service].connection.as_mut();
+        let connection = connection.expect(JUST_USED);
+        while connection.chunk().await?.is_some() {
+            coop::consume_budget().await;
+        }
+        Ok(())
     }
 
     async fn send(&mut self, wire: &Wire) -> Result<(), Failure> {
-        if let Some(idle) = self.slot.as_mut() {
+        self.stamps.written.arm();
+        let way = &mut self.ways[wire.service];
+        if self.reuse == Reuse::Never {
+            way.connection = None;
+        }
+        if let Some(idle) = way.connection.as_mut() {
             if idle.is_usable().await {
                 match idle.send(wire, &mut self.answer.head).await {
-                    Ok(()) => return Ok(()),
+                    Ok(()) => {
+                        self.reached.answered = true;
+                        return Ok(());
+                    }
                     Err(failed) if !failed.is_unsent => return Err(failed.failure),
                     // The service closed the idle connection in this very moment, before anything
                     // was written: sending on a new one repeats nothing.
                     Err(_) => {}
                 }
             }
-            *self.slot = None;
+            way.connection = None;
         }
-        let (connection, phases) =
-            Connection::open(self.target, self.stamps, self.deadline).await?;
-        self.reached.phases = phases;
-        let connection = self.slot.insert(connection);
+        let opened = Connection::open(&way.target, self.stamps, self.deadline).await;
+        let (connection, phases) = opened?;
+        self.reached.phases.add(phases);
+        let connection = way.connection.insert(connection);
         let sent = connection.send(wire, &mut self.answer.head).await;
-        sent.map_err(|failed| failed.failure)
+        sent.map_err(|failed| failed.failure)?;
+        self.reached.answered = true;
+        Ok(())
     }
+}
+
+const JUST_USED: &str = "the connection has just been used";
+
+/// The path of a request without its query, for messages.
+fn url_path(wire: &Wire) -> &str {
+    let path = wire.parts().path;
+    path.split_once('?').map_or(path, |(path, _)| path)
 }
 
 /// Reads the body to its end, so that the connection is free again.
@@ -201,17 +381,20 @@ async fn read(
     answer: &mut Answer,
     reading: Reading<'_>,
 ) -> Result<(), Failure> {
+    let is_looked_at = !matches!(reading, Reading::Counted);
+    let mut body = AnswerBody::new(connection, &answer.head, is_looked_at)?;
     let kept_bytes_max = match reading {
         Reading::Kept => CHECKED_BODY_BYTES_MAX,
         Reading::Streamed(reader) if reader.expects(&answer.head)? => {
-            let read = reader.read(connection, &stamps.reads).await?;
+            let read = reader.read(&mut body, &stamps.reads).await?;
             answer.body_bytes = read.body_bytes;
+            answer.encoded_bytes = body.encoded_bytes;
             answer.is_left = read.is_left;
             return Ok(());
         }
         Reading::Counted | Reading::Streamed(_) => QUOTED_BODY_BYTES_MAX,
     };
-    while let Some(part) = connection.chunk().await? {
+    while let Some(part) = body.chunk().await? {
         answer.body_bytes += part.len() as u64;
         let room = kept_bytes_max - answer.body.len();
         if room < part.len() && kept_bytes_max == CHECKED_BODY_BYTES_MAX {
@@ -226,6 +409,7 @@ async fn read(
         // One read may bring thousands of tiny parts, and only reads yield by themselves.
         coop::consume_budget().await;
     }
+    answer.encoded_bytes = body.encoded_bytes;
     Ok(())
 }
 

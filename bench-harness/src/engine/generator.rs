@@ -14,13 +14,13 @@ use unstall_results::record::OpenBlock;
 use unstall_scenarios::plan::Plan;
 
 use super::dispatch::{Dispatcher, Lane, Lobby};
+use super::hosts::Hosts;
 use super::liveness::Liveness;
 use super::progress::Progress;
 use super::schedule::Schedule;
 use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
 use super::tally::{FinishedTally, thread_cpu};
-use super::target::Target;
 use super::turns;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec, LoadModel};
@@ -28,7 +28,7 @@ use super::{Amount, BlockSpec, LoadModel};
 /// What one thread is told.
 pub(super) struct Job {
     pub(super) plan: Arc<Plan>,
-    pub(super) target: Arc<Target>,
+    pub(super) hosts: Arc<Hosts>,
     pub(super) spec: BlockSpec,
     pub(super) users: Range<u32>,
     /// Which of the generator's threads this is.
@@ -82,7 +82,7 @@ pub(super) fn run(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finis
 async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {
     let shared = Rc::new(Shared {
         plan: Arc::clone(&job.plan),
-        target: Arc::clone(&job.target),
+        hosts: Arc::clone(&job.hosts),
         series: Arc::clone(&job.series),
         progress: Arc::clone(&job.progress),
         liveness: Arc::clone(&job.liveness),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::check::{CheckFailure, CheckKind};
-use unstall_scenarios::plan;
+use unstall_scenarios::plan::{self, ClientBehaviour, Reuse};
 use unstall_scenarios::render::Variation;
 use unstall_scenarios::scope::Scope;
 
 use super::answer::Answer;
+use super::coding;
 use super::exchange::Reading;
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::stream_times::StreamTimes;
 use super::streamed::StreamReader;
 use super::target::Target;
@@ -21,6 +23,8 @@ pub(super) struct Prepared {
     plan: Arc<plan::Plan>,
     place: Place,
     target: Arc<Target>,
+    /// What the client adds where the scenario has nothing of that name.
+    added: Vec<(&'static str, &'static str)>,
     variation: Variation,
     wire: Wire,
     /// What is in `wire` is good for the next request, too.
@@ -37,13 +41,15 @@ pub(super) enum Place {
 }
 
 impl Prepared {
-    pub(super) fn new(plan: &Arc<plan::Plan>, place: Place, target: &Arc<Target>) -> Self {
+    pub(super) fn new(plan: &Arc<plan::Plan>, place: Place, hosts: &Hosts) -> Self {
         let request = find(plan, place);
+        let service = hosts.index_of(request.host.as_deref());
         Self {
             place,
-            target: Arc::clone(target),
+            target: Arc::clone(&hosts.at(service).target),
+            added: added(&plan.client),
             variation: request.variation(plan),
-            wire: Wire::default(),
+            wire: Wire::to(service),
             is_built: false,
             stream: match place {
                 Place::Measured(index) => StreamReader::of(plan, index),
@@ -61,13 +67,13 @@ impl Prepared {
     }
 
     /// The request as it was built last, and what is done with the answer's body.
-    pub(super) fn parts(&mut self) -> (&Wire, Reading<'_>) {
+    pub(super) fn parts(&mut self) -> (&mut Wire, Reading<'_>) {
         let reading = match &mut self.stream {
             Some(reader) => Reading::Streamed(reader),
             None if self.keep_body => Reading::Kept,
             None => Reading::Counted,
         };
-        (&self.wire, reading)
+        (&mut self.wire, reading)
     }
 
     /// The times of the last answer, if this request reads streams.
@@ -80,9 +86,16 @@ impl Prepared {
         if self.is_built {
             return Ok(());
         }
-        let rendered = self.request().render(scope).map_err(|error| {
+        let mut rendered = self.request().render(scope).map_err(|error| {
             Failure::service(ErrorKind::CheckFailed, format!("not sent: {error}"))
         })?;
+        for (name, value) in &self.added {
+            if !rendered.headers.iter().any(|(own, _)| own == name) {
+                rendered
+                    .headers
+                    .push(((*name).to_owned(), (*value).to_owned()));
+            }
+        }
         self.wire.replace(rendered, &self.target)?;
         self.is_built = self.variation < Variation::Iteration;
         Ok(())
@@ -106,6 +119,19 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// The headers by which a client says how it behaves.
+fn added(client: &ClientBehaviour) -> Vec<(&'static str, &'static str)> {
+    let mut added = Vec::new();
+    if client.compression {
+        added.push(("accept-encoding", coding::OFFER));
+    }
+    if client.reuse == Reuse::Never {
+        // As clients that never reuse a connection say it; over HTTP/2 there is no such header.
+        added.push(("connection", "close"));
+    }
+    added
 }
 
 fn find(plan: &plan::Plan, place: Place) -> &plan::Request {

@@ -263,7 +263,7 @@ impl Lane {
     }
 
     fn client(&self) -> Client {
-        Client::new(Arc::clone(&self.target), SocketStamps::default())
+        Client::new(&self.target, SocketStamps::default())
     }
 
     /// A request is due: it goes out, or waits for a connection.

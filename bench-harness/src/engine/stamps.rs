@@ -12,17 +12,36 @@ use super::turns;
 
 /// When the first byte of the current request was written, shared with the socket.
 #[derive(Debug, Clone, Default)]
-pub(super) struct WriteStamp(Rc<Cell<Option<Instant>>>);
+pub(super) struct WriteStamp(Rc<Writes>);
+
+#[derive(Debug, Default)]
+struct Writes {
+    /// Of the whole request, redirects and all.
+    first: Cell<Option<Instant>>,
+    /// Of what is being sent now.
+    present: Cell<Option<Instant>>,
+}
 
 impl WriteStamp {
-    /// Forgets the stamp: a request is about to be sent.
+    /// Forgets the stamps: another request begins.
+    pub(super) fn begin(&self) {
+        self.0.first.set(None);
+        self.arm();
+    }
+
+    /// Something of the request is about to be sent: its beginning, or its next hop.
     pub(super) fn arm(&self) {
-        self.0.set(None);
+        self.0.present.set(None);
     }
 
     /// The stamp, if a byte was written since [`WriteStamp::arm`].
     pub(super) fn get(&self) -> Option<Instant> {
-        self.0.get()
+        self.0.present.get()
+    }
+
+    /// The stamp, if a byte was written since [`WriteStamp::begin`].
+    pub(super) fn first(&self) -> Option<Instant> {
+        self.0.first.get()
     }
 
     /// Runs a write and stamps its beginning if it wrote anything and nothing did before.
@@ -30,13 +49,14 @@ impl WriteStamp {
         &self,
         write: impl FnOnce() -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if self.0.get().is_some() {
+        if self.get().is_some() {
             return write();
         }
         let begun = Instant::now();
         let result = write();
         if matches!(result, Poll::Ready(Ok(written)) if written > 0) {
-            self.0.set(Some(begun));
+            self.0.present.set(Some(begun));
+            self.0.first.set(self.first().or(Some(begun)));
         }
         result
     }

@@ -116,7 +116,7 @@ pub(super) fn add_cut_off(
         return histogram(&mut samples.ttft_in_flight).record(since(intended, now));
     };
     histogram(&mut samples.ttft).record(since(intended, first));
-    let sent = stamps.written.get().unwrap_or(intended);
+    let sent = stamps.written.first().unwrap_or(intended);
     histogram(&mut samples.ttft_sent).record(since(sent, first));
 }
 

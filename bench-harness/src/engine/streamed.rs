@@ -23,7 +23,7 @@ use unstall_scenarios::check::{CheckFailure, CheckKind, Values};
 use unstall_scenarios::plan;
 
 use super::answer::Head;
-use super::connection::Connection;
+use super::answer_body::AnswerBody;
 use super::exchange::before;
 use super::failure::{Cause, Failure};
 use super::prepared::from_check;
@@ -94,7 +94,7 @@ impl StreamReader {
     /// What is wrong with the stream.
     pub(super) async fn read(
         &mut self,
-        connection: &mut Connection,
+        body: &mut AnswerBody<'_>,
         reads: &ReadStamp,
     ) -> Result<Read, Failure> {
         self.decoder.reset();
@@ -105,7 +105,7 @@ impl StreamReader {
         loop {
             // As for a plain body: tiny parts without end must let others have their turn.
             coop::consume_budget().await;
-            let part = before(self.idle.as_mut(), heard + silence_max, connection.chunk());
+            let part = before(self.idle.as_mut(), heard + silence_max, body.chunk());
             let Some(part) = part.await else {
                 return Err(self.silence(silence_max));
             };

@@ -9,6 +9,7 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault};
 use unstall_scenarios::plan::Plan;
 
+use super::answer::BodySize;
 use super::exchange::Stamps;
 use super::failure::{Cause, Failure};
 use super::series::{Counts, SharedSeries, ThreadSeries};
@@ -80,7 +81,7 @@ impl Tally {
         endpoint: usize,
         due: Due,
         stamps: &Stamps,
-        outcome: &Result<u64, Failure>,
+        outcome: &Result<BodySize, Failure>,
         stream: Option<&StreamTimes>,
         shared: &SharedSeries,
     ) {
@@ -89,11 +90,13 @@ impl Tally {
         self.last_end = self.last_end.max(Some(stamps.ended));
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
+        samples.redirects += u64::from(stamps.redirects);
         stamps.phases.add_to(samples);
         match outcome {
-            Ok(body_bytes) => {
+            Ok(size) => {
                 samples.completed += 1;
-                samples.body_bytes += body_bytes;
+                samples.body_bytes += size.decoded;
+                samples.encoded_bytes += size.encoded;
                 samples.response.record(response);
                 let written = stamps.written.unwrap_or(stamps.released);
                 samples
@@ -122,7 +125,7 @@ impl Tally {
     ) {
         let Due { intended, .. } = due;
         // Its release is as good as its intention here: the lag of one request is not worth a stamp.
-        self.offered(due, intended, stamps.written.get());
+        self.offered(due, intended, stamps.written.first());
         // The wait for an answer that never came belongs to the block: without it a service that
         // stalls would have the throughput of the time before.
         self.last_end = self.last_end.max(Some(now));
@@ -280,6 +283,8 @@ fn no_samples(plan: &Plan) -> Vec<EndpointSamples> {
 fn join_samples(mine: &mut EndpointSamples, theirs: &EndpointSamples) {
     mine.completed += theirs.completed;
     mine.body_bytes += theirs.body_bytes;
+    mine.encoded_bytes += theirs.encoded_bytes;
+    mine.redirects += theirs.redirects;
     for (kind, count) in &theirs.errors {
         *mine.errors.entry(*kind).or_default() += count;
     }

@@ -44,6 +44,17 @@ pub(super) enum Protocol {
 }
 
 impl Phases {
+    /// Adds what another connection of the same request took: redirects may need several.
+    pub(super) fn add(&mut self, other: Self) {
+        let sum = |mine: Option<Duration>, its: Option<Duration>| match (mine, its) {
+            (Some(mine), Some(its)) => Some(mine + its),
+            (mine, its) => mine.or(its),
+        };
+        self.dns = sum(self.dns, other.dns);
+        self.tcp = sum(self.tcp, other.tcp);
+        self.tls = sum(self.tls, other.tls);
+    }
+
     /// Adds what there is to the endpoint that paid.
     pub(super) fn add_to(self, samples: &mut EndpointSamples) {
         let Self { dns, tcp, tls } = self;

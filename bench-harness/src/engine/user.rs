@@ -11,16 +11,17 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::{Per, Plan, Quotes};
 use unstall_scenarios::scope::Scope;
 
+use super::answer::BodySize;
 use super::dispatch::{Arrival, Lobby, Seat};
 use super::exchange::{Client, Stamps};
 use super::failure::{Cause, Failure};
+use super::hosts::Hosts;
 use super::liveness::Liveness;
 use super::prepared::{Place, Prepared};
 use super::progress::Progress;
 use super::series::SharedSeries;
 use super::stamps::SocketStamps;
 use super::tally::{Due, Tally, thread_cpu};
-use super::target::Target;
 use super::{SetupFailure, Warmup};
 
 /// Waiting after a request that was never sent grows from the first to the second: a
@@ -35,7 +36,7 @@ const WARM_UP_ITERATIONS: u64 = 1 << 32;
 /// What all users of one thread share; no lock, they take turns.
 pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
-    pub(super) target: Arc<Target>,
+    pub(super) hosts: Arc<Hosts>,
     pub(super) series: Arc<SharedSeries>,
     pub(super) progress: Arc<Progress>,
     pub(super) liveness: Arc<Liveness>,
@@ -156,10 +157,10 @@ impl User {
         let mut scope = Scope::new(Arc::clone(plan), share.user, share.users, share.seed);
         scope.prepare(run_values);
         let requests = (0..plan.requests.len())
-            .map(|index| Prepared::new(plan, Place::Measured(index), &shared.target))
+            .map(|index| Prepared::new(plan, Place::Measured(index), &shared.hosts))
             .collect();
         Self {
-            client: Client::new(Arc::clone(&shared.target), watch.stamps.clone()),
+            client: Client::of_user(&shared.hosts, &plan.client, watch.stamps.clone()),
             shared,
             share,
             scope,
@@ -201,6 +202,7 @@ impl User {
         while !self.shared.closing.get() {
             let arrival = lobby.next(&seat).await;
             self.pass(&arrival).await;
+            self.client.end_iteration();
             lobby.ended(&arrival);
         }
     }
@@ -208,9 +210,10 @@ impl User {
     /// The setup requests of this user; false if one failed.
     async fn set_up(&mut self, events: &mpsc::Sender<UserEvent>) -> bool {
         let plan = Arc::clone(&self.shared.plan);
-        let target = Arc::clone(&self.shared.target);
-        let setup = run_setup(&plan, &target, Per::User, &mut self.client, &mut self.scope);
+        let hosts = Arc::clone(&self.shared.hosts);
+        let setup = run_setup(&plan, &hosts, Per::User, &mut self.client, &mut self.scope);
         let Err(failure) = setup.await else {
+            self.client.end_iteration();
             return true;
         };
         // Nobody listens only when the block is being torn down already.
@@ -288,6 +291,7 @@ impl User {
                 let (stamps, outcome) = self.request(endpoint, intended).await;
                 intended = self.pause(endpoint, &stamps, &outcome).await;
             }
+            self.client.end_iteration();
         }
     }
 
@@ -310,11 +314,12 @@ impl User {
                 let (stamps, outcome) = self.measured(endpoint, Due::at(intended)).await;
                 intended = self.pause(endpoint, &stamps, &outcome).await;
             }
+            self.client.end_iteration();
         }
     }
 
     /// Sends one request and counts it.
-    async fn measured(&mut self, endpoint: usize, due: Due) -> (Stamps, Result<u64, Failure>) {
+    async fn measured(&mut self, endpoint: usize, due: Due) -> (Stamps, Result<BodySize, Failure>) {
         self.watch.in_flight.set(Some(InFlight { endpoint, due }));
         self.shared.progress.begun();
         let (stamps, outcome) = self.request(endpoint, due.intended).await;
@@ -328,12 +333,12 @@ impl User {
         (stamps, outcome)
     }
 
-    /// Sends one request; `Ok` carries the size of the accepted body.
+    /// Sends one request; `Ok` carries the sizes of the accepted body.
     async fn request(
         &mut self,
         endpoint: usize,
         intended: Instant,
-    ) -> (Stamps, Result<u64, Failure>) {
+    ) -> (Stamps, Result<BodySize, Failure>) {
         let prepared = &mut self.requests[endpoint];
         let (stamps, accepted) =
             perform(prepared, &mut self.client, &mut self.scope, intended).await;
@@ -342,7 +347,7 @@ impl User {
         } else if matches!(&accepted, Err(failure) if is_silence(failure)) {
             self.shared.liveness.unanswered(stamps.ended);
         }
-        (stamps, accepted.map(|()| self.client.answer().body_bytes))
+        (stamps, accepted.map(|()| self.client.answer().size()))
     }
 
     /// The think time, or a back-off; returns when the next request is intended.
@@ -350,7 +355,7 @@ impl User {
         &mut self,
         endpoint: usize,
         stamps: &Stamps,
-        outcome: &Result<u64, Failure>,
+        outcome: &Result<BodySize, Failure>,
     ) -> Instant {
         let ended = stamps.ended;
         let mut next = ended + self.scope.think(endpoint);
@@ -400,7 +405,13 @@ async fn perform(
     }
     let timeout = prepared.request().timeout;
     let (wire, reading) = prepared.parts();
+    if let Err(failure) = client.dress(wire) {
+        client.forget_answer();
+        return (Stamps::unsent(Instant::now()), Err(failure));
+    }
     let (stamps, outcome) = client.exchange(wire, reading, intended, timeout).await;
+    // Before anything is said about the answer.
+    scope.hide(client.take_new_secrets());
     let accepted = outcome.and_then(|()| prepared.accept(client.answer(), scope));
     (stamps, accepted)
 }
@@ -408,7 +419,7 @@ async fn perform(
 /// Runs the setup requests of one kind.
 pub(super) async fn run_setup(
     plan: &Arc<Plan>,
-    target: &Arc<Target>,
+    hosts: &Hosts,
     per: Per,
     client: &mut Client,
     scope: &mut Scope,
@@ -417,7 +428,7 @@ pub(super) async fn run_setup(
         if setup.per != per || scope.skips(setup) {
             continue;
         }
-        let mut prepared = Prepared::new(plan, Place::Setup(index), target);
+        let mut prepared = Prepared::new(plan, Place::Setup(index), hosts);
         let (_, accepted) = perform(&mut prepared, client, scope, Instant::now()).await;
         if let Err(failure) = accepted {
             // It may hold the secret that was to be taken from it, and that nobody knows now.

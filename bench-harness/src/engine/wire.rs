@@ -5,20 +5,27 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::render::RenderedRequest;
 
 use super::failure::Failure;
+use super::redirect::Hop;
 use super::target::Target;
 
 /// What this generator calls itself, where the scenario doesn't say.
 pub(super) const AGENT: &str = concat!("unstall/", env!("CARGO_PKG_VERSION"));
 
+const COOKIE: &str = "cookie";
+
 /// A request, serialised for HTTP/1.1 and in parts for what frames it otherwise.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
+    /// Which of the [`Hosts`](super::hosts::Hosts) it goes to; 0 is the target.
+    pub(super) service: usize,
     method: String,
     path: String,
     authority: String,
     /// Where a proxy forwards requests: what stands before the path, and what it wants to know.
     forwarded: Option<Forwarded>,
     headers: Vec<(String, String)>,
+    /// The scenario's own cookies, without those of the user's jar.
+    own_cookie: Option<String>,
     /// Head and body, so that one write sends both.
     http1: Vec<u8>,
     head_bytes: usize,
@@ -44,6 +51,14 @@ struct Forwarded {
 }
 
 impl Wire {
+    /// Nothing yet, to go to one of the hosts.
+    pub(super) fn to(service: usize) -> Self {
+        Self {
+            service,
+            ..Self::default()
+        }
+    }
+
     /// Joins a rendered request with what only the engine knows: the target.
     ///
     /// # Errors
@@ -67,18 +82,80 @@ impl Wire {
         self.path.clear();
         self.path.push_str(target.base_path());
         self.path.push_str(&rendered.path_and_query);
-        self.authority = target.host_header();
-        self.forwarded = target.forwarding_proxy().map(|proxy| Forwarded {
-            origin: format!("{}://{}", target.scheme(), self.authority),
-            authorization: proxy.authorization().cloned(),
-        });
+        self.address(target);
         self.headers = rendered.headers;
+        let own = self.headers.iter().find(|(name, _)| name == COOKIE);
+        self.own_cookie = own.map(|(_, value)| value.clone());
         if !self.headers.iter().any(|(name, _)| name == "user-agent") {
             self.headers
                 .push(("user-agent".to_owned(), AGENT.to_owned()));
         }
         self.check()?;
         self.serialise(&rendered.body);
+        Ok(())
+    }
+
+    /// The request that a redirect of this one asks for.
+    ///
+    /// # Errors
+    /// As [`Wire::new`].
+    pub(super) fn redirected(
+        &self,
+        hop: &Hop,
+        service: usize,
+        target: &Target,
+    ) -> Result<Self, Failure> {
+        let kept = self.headers.iter();
+        let kept = kept.filter(|(name, _)| name != COOKIE && hop.keeps(name));
+        let mut headers: Vec<(String, String)> = kept.cloned().collect();
+        let own_cookie = self.own_cookie.clone().filter(|_| hop.keeps(COOKIE));
+        let own = own_cookie.iter().cloned();
+        headers.extend(own.map(|value| (COOKIE.to_owned(), value)));
+        let (method, body) = if hop.becomes_get {
+            ("GET", &[][..])
+        } else {
+            (self.method.as_str(), self.parts().body)
+        };
+        let mut wire = Self {
+            service,
+            method: method.to_owned(),
+            path: hop.path_and_query().to_owned(),
+            headers,
+            own_cookie,
+            ..Self::default()
+        };
+        wire.address(target);
+        wire.check()?;
+        wire.serialise(body);
+        Ok(wire)
+    }
+
+    /// Takes the cookies along that a user's jar has for this request, behind the scenario's own.
+    ///
+    /// # Errors
+    /// As [`Wire::new`].
+    pub(super) fn carry(&mut self, cookies: &str) -> Result<(), Failure> {
+        let own = self.own_cookie.as_deref().unwrap_or("");
+        let separator = if own.is_empty() || cookies.is_empty() {
+            ""
+        } else {
+            "; "
+        };
+        let value = [own, separator, cookies].concat();
+        let field = self.headers.iter().position(|(name, _)| name == COOKIE);
+        let present = field.map_or("", |index| &self.headers[index].1);
+        if present == value {
+            return Ok(());
+        }
+        if let Some(index) = field {
+            self.headers.remove(index);
+        }
+        if !value.is_empty() {
+            self.headers.push((COOKIE.to_owned(), value));
+        }
+        self.check()?;
+        let body = self.http1.split_off(self.head_bytes);
+        self.serialise(&body);
         Ok(())
     }
 
@@ -112,6 +189,14 @@ impl Wire {
     /// Whether the answer has no body, whatever its headers say.
     pub(super) fn is_head(&self) -> bool {
         self.method == "HEAD"
+    }
+
+    fn address(&mut self, target: &Target) {
+        self.authority = target.host_header();
+        self.forwarded = target.forwarding_proxy().map(|proxy| Forwarded {
+            origin: format!("{}://{}", target.scheme(), self.authority),
+            authorization: proxy.authorization().cloned(),
+        });
     }
 
     fn serialise(&mut self, body: &[u8]) {
@@ -213,6 +298,30 @@ mod tests {
         wire.replace(rendered("POST", ""), &target)
             .expect("it can be sent");
         assert_eq!(text(&wire), format!("{head}content-length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn cookies_of_a_jar_come_and_go() {
+        let mut wire = Wire::new(rendered("POST", "body"), &Target::loopback(80)).expect("sent");
+        let bare = wire.http1().to_vec();
+        let text = |wire: &Wire| String::from_utf8(wire.http1().to_vec()).expect("it is text");
+        wire.carry("a=1; b=2").expect("cookies");
+        assert!(
+            text(&wire).contains("cookie: a=1; b=2\r\n"),
+            "{}",
+            text(&wire)
+        );
+        assert!(text(&wire).ends_with("\r\ncontent-length: 4\r\n\r\nbody"));
+        wire.carry("").expect("none");
+        assert_eq!(wire.http1(), bare);
+
+        let mut own = rendered("GET", "");
+        own.headers.push(("cookie".to_owned(), "own=0".to_owned()));
+        let mut wire = Wire::new(own, &Target::loopback(80)).expect("sent");
+        for _ in 0..2 {
+            wire.carry("a=1").expect("cookies");
+            assert_eq!(text(&wire).matches("cookie: own=0; a=1\r\n").count(), 1);
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Measuring through the public door: the engine, services and monitors, with real servers.
 
 mod bystander;
+mod client_server;
+mod clients;
 mod connections;
 mod drawing;
 mod endless;

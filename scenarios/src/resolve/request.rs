@@ -241,7 +241,9 @@ fn has_own_secrets(scenario: &raw::Scenario, names: &Names) -> bool {
         raw::Variable::Source(source) => source.secret && source.random.is_some(),
         raw::Variable::Literal(_) => false,
     });
-    extracted || drawn
+    // A session's cookie is one.
+    let kept = scenario.client.cookies.unwrap_or(false);
+    extracted || drawn || kept
 }
 
 fn scalar_template(
