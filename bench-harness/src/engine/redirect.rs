@@ -64,7 +64,7 @@ impl Hop {
     pub(super) fn keeps(&self, name: &str) -> bool {
         let is_credential = || CREDENTIALS.contains(&name);
         let tells_of_body = || name.starts_with("content-");
-        !(!self.same_origin && is_credential()) && !(self.becomes_get && tells_of_body())
+        (self.same_origin || !is_credential()) && !(self.becomes_get && tells_of_body())
     }
 
     /// The path with its query.
