@@ -26,14 +26,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let plan = Plan::parse(SCENARIO, Path::new("closed-load"), &Inputs::default())?;
     let spec = BlockSpec {
-        level: users.parse()?,
-        amount: Amount::PerEndpoint(requests.parse()?),
         warmup: Warmup {
             rounds_per_user: 1,
             lasting_at_least: Duration::ZERO,
         },
         threads: Some(1),
-        ..BlockSpec::default()
+        ..BlockSpec::closed(users.parse()?, Amount::PerEndpoint(requests.parse()?))
     };
     let block = run_block(
         &Arc::new(plan),

@@ -200,14 +200,12 @@ fn load(
     amount: Amount,
 ) -> Result<BlockMeasurement, Failure> {
     let spec = BlockSpec {
-        level: USERS,
-        amount,
         warmup: Warmup {
             rounds_per_user: 1,
             lasting_at_least: Duration::ZERO,
         },
         threads: Some(1),
-        ..BlockSpec::default()
+        ..BlockSpec::closed(USERS, amount)
     };
     let progress = Arc::new(Progress::new());
     Ok(run_block(

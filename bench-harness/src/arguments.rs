@@ -11,6 +11,12 @@ use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
+mod load;
+
+pub(crate) use load::OpenArguments;
+#[cfg(test)]
+pub(crate) use load::Spread;
+
 mod prove;
 
 pub(crate) use prove::ProveArguments;
@@ -156,8 +162,9 @@ pub(crate) struct ScenarioArguments {
 /// `unstall run`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  unstall run tunnel --target http://127.0.0.1:8001 -c 10,20,50 \
-                        --out before.json\n\nExits 0 when it measured, 3 when the numbers \
+    after_help = "Examples:\n  unstall run tunnel --target http://127.0.0.1:8001 -c 10,20,50 \
+                        --out before.json\n  unstall run tunnel --target http://127.0.0.1:8001 \
+                        --rate 50,100 --duration 30s\n\nExits 0 when it measured, 3 when the numbers \
                         can't be used. Judging takes `unstall ab`."
 )]
 pub(crate) struct RunArguments {
@@ -178,8 +185,12 @@ pub(crate) struct RunArguments {
     pub(crate) requests: Option<u64>,
     /// The same as times that each user goes through the scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(conflicts_with = "rate")]
     pub(crate) rounds: Option<u64>,
-    /// Instead of a number of requests: as many as fit into this time per level, like 30s
+    #[command(flatten)]
+    pub(crate) open: OpenArguments,
+    /// Instead of a number of requests: as many as fit into this time per level, like 30s. Of an
+    /// open load: how long arrivals come [default: 400 of them, at least 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     #[arg(conflicts_with_all = ["requests", "rounds"])]
     pub(crate) duration: Option<Duration>,
@@ -218,6 +229,11 @@ pub(crate) struct AbArguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) requests: Option<u64>,
+    #[command(flatten)]
+    pub(crate) open: OpenArguments,
+    /// Of an open load: how long arrivals come in each block [default: 400 of them, at least 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "rate")]
+    pub(crate) duration: Option<Duration>,
     /// A command's service is ready when this path answers 2xx
     #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
     pub(crate) ready: String,

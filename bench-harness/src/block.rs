@@ -2,9 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unstall_results::bystander;
-use unstall_results::policy::{GENERATOR_LAG_P99_US_MAX, STEAL_SHARE_MAX};
+use unstall_results::open_lag_limit_us;
+use unstall_results::policy::{
+    GENERATOR_BUSY_SHARE_MAX, GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX,
+};
 use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse, Watched};
 use unstall_scenarios::plan::Plan;
 
@@ -185,14 +189,7 @@ fn assemble(
         (Some(samples), probe.refusal)
     });
     warnings.extend(probe.as_ref().and_then(bystander::doubt));
-    if measurement.ended == Ended::ServiceGone {
-        warnings.push(format!(
-            "the service gave no answer at all for {} s and was given up after {} requests: \
-             see its log; the block holds what came before",
-            spec.patience.as_secs_f64(),
-            measurement.offered,
-        ));
-    }
+    warnings.extend(gone(&measurement, spec));
     warnings.extend(measurement.doubtful_gaps());
     let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
     let validity = validity(&measurement, surroundings.steal_share, &warnings);
@@ -200,7 +197,7 @@ fn assemble(
         arm: place.arm.clone(),
         pair: place.pair,
         position: place.position,
-        level: spec.level,
+        level: spec.load.level().key(),
         process_start_id: surroundings.process_start_id,
         started_utc: measurement.started_utc,
         started_mono_ns: measurement.started_mono_ns,
@@ -217,6 +214,8 @@ fn assemble(
         monitor,
         process: surroundings.process,
         watch,
+        open: measurement.open,
+        generator_busy_share: measurement.generator_busy_share,
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
         steal_share: surroundings.steal_share,
         validity,
@@ -231,13 +230,28 @@ fn assemble(
     }
 }
 
+fn gone(measurement: &BlockMeasurement, spec: &BlockSpec) -> Option<String> {
+    (measurement.ended == Ended::ServiceGone).then(|| {
+        format!(
+            "the service gave no answer at all for {} s and was given up after {} requests: \
+             see its log; the block holds what came before",
+            spec.patience.as_secs_f64(),
+            measurement.offered,
+        )
+    })
+}
+
 /// What was seen of the loops, and why nothing was, which is also a warning.
 fn seen_or_refused(
     watched: Option<Result<Option<Watched>, String>>,
     warnings: &mut Vec<String>,
 ) -> (Option<Watched>, Option<String>) {
     match watched {
-        Some(Ok(watched)) => (watched, None),
+        Some(Ok(Some(watched))) => (Some(watched), None),
+        Some(Ok(None)) => {
+            let refusal = "the watch failed while it went on (see stderr)".to_owned();
+            seen_or_refused(Some(Err(refusal)), warnings)
+        }
         Some(Err(refusal)) => {
             warnings.push(format!("the service's loops were not watched: {refusal}"));
             (None, Some(refusal))
@@ -308,6 +322,21 @@ fn monitor_delta(
     (None, vec![warning.to_owned()])
 }
 
+/// A generator whose thread computes all the time measures itself. Short blocks are left alone: a
+/// few requests to a service that does nothing are sent as fast as they can be.
+fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
+    const LASTED_AT_LEAST: Duration = Duration::from_secs(1);
+    let share = measurement.generator_busy_share?;
+    (share > GENERATOR_BUSY_SHARE_MAX && measurement.wall >= LASTED_AT_LEAST).then(|| {
+        format!(
+            "a thread of the load generator computed for {:.0} % of the time (at most {:.0} %), so \
+             it was the limit and not the service: {less}, or measure from a faster machine",
+            share * 100.0,
+            GENERATOR_BUSY_SHARE_MAX * 100.0
+        )
+    })
+}
+
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
@@ -327,14 +356,22 @@ fn validity(
         });
     }
     let lag_p99_us = measurement.generator_lag.quantile_us(0.99).unwrap_or(0);
-    if lag_p99_us > GENERATOR_LAG_P99_US_MAX {
+    let (lag_us_max, less) = match &measurement.open {
+        Some(_) => (
+            open_lag_limit_us(&measurement.endpoints, &Policy::default()),
+            "offer a lower rate",
+        ),
+        None => (GENERATOR_LAG_P99_US_MAX, "use fewer users"),
+    };
+    if lag_p99_us > lag_us_max {
         reasons.push(format!(
             "the load generator let its requests go late (p99 {:.1} ms, at most {} ms): \
-             free some CPU on this machine, or use fewer users",
+             free some CPU on this machine, or {less}",
             lag_p99_us as f64 / 1_000.0,
-            GENERATOR_LAG_P99_US_MAX / 1_000,
+            lag_us_max as f64 / 1_000.0,
         ));
     }
+    reasons.extend(too_busy(measurement, less));
     if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
         reasons.push(format!(
             "the hypervisor took {:.0} % of the CPU time (at most {:.0} %): \

@@ -15,6 +15,7 @@ use crate::engine::Target;
 
 /// More processes behind one port are one too many to follow on the same machine.
 const PROCESSES_MAX: usize = 16;
+const FAILED: &str = "The watch of one process of the service failed (see stderr).";
 /// Nobody looks at the view meanwhile.
 const NEVER: Duration = Duration::from_secs(86_400);
 
@@ -52,6 +53,8 @@ pub enum BlockWatchError {
 #[derive(Debug)]
 pub struct BlockWatch {
     watches: Vec<ProcessWatch>,
+    /// Which processes aren't in the sums, in sentences.
+    unwatched: Vec<String>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -72,6 +75,13 @@ impl BlockWatch {
         if processes.is_empty() {
             return Err(BlockWatchError::NoListener(address));
         }
+        let mut unwatched = Vec::new();
+        if processes.len() > PROCESSES_MAX {
+            unwatched.push(format!(
+                "{} processes listen on {address}, of which {PROCESSES_MAX} were watched.",
+                processes.len()
+            ));
+        }
         let is_over = Arc::new(AtomicBool::new(false));
         let mut started = Vec::new();
         for pid in processes.into_iter().take(PROCESSES_MAX) {
@@ -82,14 +92,24 @@ impl BlockWatch {
         for (watch, attached) in started {
             match attached.recv() {
                 Ok(Ok(())) => watches.push(watch),
-                Ok(Err(error)) => refusal = refusal.or(Some(error)),
-                // It panicked, which its own message has told.
-                Err(_) => {}
+                Ok(Err(error)) => {
+                    if !error.is_no_loop() {
+                        unwatched
+                            .push(format!("A process of the service wasn't watched: {error}."));
+                    }
+                    refusal = refusal.or(Some(error));
+                }
+                // It panicked.
+                Err(_) => unwatched.push(FAILED.to_owned()),
             }
         }
         match refusal {
             Some(error) if watches.is_empty() => Err(error.into()),
-            _ => Ok(Self { watches, is_over }),
+            _ => Ok(Self {
+                watches,
+                unwatched,
+                is_over,
+            }),
         }
     }
 
@@ -105,11 +125,16 @@ impl BlockWatch {
     #[must_use]
     pub fn end(mut self) -> Option<Watched> {
         self.is_over.store(true, Relaxed);
-        let watches = std::mem::take(&mut self.watches);
-        let joined = watches.into_iter().map(|watch| watch.thread.join());
-        // A thread that panicked has told so on stderr, and has no summary.
-        let summaries: Vec<WatchSummary> = joined.filter_map(|joined| joined.ok()?).collect();
-        (!summaries.is_empty()).then(|| for_the_record(&summaries))
+        let mut summaries = Vec::new();
+        for watch in std::mem::take(&mut self.watches) {
+            match watch.thread.join() {
+                Ok(summary) => summaries.extend(summary),
+                Err(_) => self.unwatched.push(FAILED.to_owned()),
+            }
+        }
+        let mut watched = (!summaries.is_empty()).then(|| for_the_record(&summaries))?;
+        watched.notes.append(&mut self.unwatched);
+        Some(watched)
     }
 }
 

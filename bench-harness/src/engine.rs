@@ -1,4 +1,4 @@
-//! The load engine: closed-model users that measure every request they send.
+//! The load engine: users that measure every request they send, closed or open.
 //!
 //! `users` live on single-threaded runtimes, each with a connection of its own;
 //! a thread keeps its own histograms, so no request touches a lock or a channel.
@@ -12,6 +12,7 @@ mod access;
 mod answer;
 pub(crate) mod asking;
 mod connection;
+mod dispatch;
 mod error;
 mod exchange;
 mod failure;
@@ -22,10 +23,12 @@ mod http1_head;
 mod http2;
 mod liveness;
 mod measurement;
+mod pacer;
 mod prepared;
 mod probe;
 mod progress;
 mod proxy;
+mod schedule;
 mod series;
 mod spec;
 mod stamps;
@@ -57,12 +60,14 @@ pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook};
 pub use proxy::ProxyError;
-pub use spec::{Amount, BlockSpec, Warmup};
+pub use schedule::{Offsets, Schedule, ScheduleError};
+pub use spec::{Amount, BlockSpec, LoadModel, OpenLoad, Warmup};
 pub use stop::Stop;
 pub(crate) use stop::Urgency;
 pub use target::{Target, TargetError};
 pub use tls::TlsError;
 
+use dispatch::Lane;
 use exchange::Client;
 use generator::{Finished, Job};
 use liveness::Liveness;
@@ -91,6 +96,8 @@ pub struct WarmBlock {
     plan: Arc<Plan>,
     /// How many are planned; `None` where time ends the block.
     requests: Option<u64>,
+    /// In the open model: when arrivals are due.
+    schedule: Option<Schedule>,
     stop: Stop,
     cancel: Stop,
     progress: Arc<Progress>,
@@ -113,20 +120,24 @@ impl WarmBlock {
         stop: &Stop,
         progress: &Arc<Progress>,
     ) -> Result<Self, EngineError> {
-        check(plan, spec)?;
+        let schedule = check(plan, spec)?;
+        let users = spec.load.users();
         let requests = spec.requests(plan.requests_per_iteration());
-        progress.begin(requests.unwrap_or(0));
+        let expected = schedule.as_ref().map(Schedule::count);
+        let expected = expected.map(|arrivals| arrivals * plan.requests_per_iteration() as u64);
+        progress.begin(requests.or(expected).unwrap_or(0));
         let target = Arc::new(target.clone().speaking(plan.client.http));
         let run_values = set_up_run(plan, &target, spec, stop)?;
         let (events_sender, events) = mpsc::channel();
         let mut block = Self {
             plan: Arc::clone(plan),
             requests,
+            schedule,
             stop: stop.clone(),
             cancel: Stop::new(),
             progress: Arc::clone(progress),
             series: Arc::new(SharedSeries::new(Arc::clone(progress))),
-            liveness: Arc::new(Liveness::new(spec.level, spec.patience)),
+            liveness: Arc::new(Liveness::new(senders(spec), spec.patience)),
             go: watch::Sender::new(None),
             threads: Vec::new(),
             probe: None,
@@ -140,7 +151,8 @@ impl WarmBlock {
             let job = block.job(
                 &target,
                 spec,
-                user_range(spec.level, index, threads),
+                Lane { index, of: threads },
+                user_range(users, index, threads),
                 &run_values,
             );
             let events = events_sender.clone();
@@ -151,7 +163,7 @@ impl WarmBlock {
             block.threads.push(thread);
         }
         drop(events_sender);
-        block.await_warm(&events, spec.level)?;
+        block.await_warm(&events, users)?;
         Ok(block)
     }
 
@@ -177,7 +189,13 @@ impl WarmBlock {
 
     fn ended(&self, finished: &[Finished]) -> Ended {
         let offered: u64 = finished.iter().map(|part| part.tally.offered).sum();
-        if Some(offered) == self.requests {
+        let arrived = finished.iter().filter_map(|part| part.open.as_ref());
+        let arrived: u64 = arrived.map(|open| open.arrivals).sum();
+        let is_complete = match &self.schedule {
+            Some(schedule) => arrived == schedule.count(),
+            None => Some(offered) == self.requests,
+        };
+        if is_complete {
             // A stop that came after the last request has stopped nothing.
             Ended::Complete
         } else if self.stop.is_requested() {
@@ -193,6 +211,7 @@ impl WarmBlock {
         &self,
         target: &Arc<Target>,
         spec: &BlockSpec,
+        lane: Lane,
         users: std::ops::Range<u32>,
         run_values: &Values,
     ) -> Job {
@@ -201,6 +220,8 @@ impl WarmBlock {
             target: Arc::clone(target),
             spec: spec.clone(),
             users,
+            lane,
+            schedule: self.schedule.clone(),
             run_values: run_values.clone(),
             stop: self.stop.clone(),
             cancel: self.cancel.clone(),
@@ -220,7 +241,7 @@ impl WarmBlock {
         let mut warm = 0;
         while warm < users {
             match events.recv() {
-                Ok(UserEvent::Warm) => warm += 1,
+                Ok(UserEvent::Warm(more)) => warm += more,
                 Ok(UserEvent::SetupFailed(failure)) => return Err(EngineError::Setup(failure)),
                 // All users were stopped: what there is, `measure` collects.
                 Err(mpsc::RecvError) => return Ok(()),
@@ -252,21 +273,35 @@ impl Drop for WarmBlock {
     }
 }
 
-fn check(plan: &Plan, spec: &BlockSpec) -> Result<(), EngineError> {
+/// Whether there is anything to send; in the open model, when.
+fn check(plan: &Plan, spec: &BlockSpec) -> Result<Option<Schedule>, EngineError> {
     if plan.requests.is_empty() {
         return Err(EngineError::Nothing("the scenario has no request"));
     }
-    if spec.level == 0 {
+    if spec.load.users() == 0 {
         return Err(EngineError::Nothing(
             "concurrency is 0, expected at least 1",
         ));
     }
-    match spec.amount {
-        Amount::PerEndpoint(0) => Err(EngineError::Nothing(
-            "0 requests per endpoint were asked for",
-        )),
-        Amount::For(Duration::ZERO) => Err(EngineError::Nothing("a duration of 0 was asked for")),
-        _ => Ok(()),
+    match &spec.load {
+        LoadModel::Closed { amount, .. } => match amount {
+            Amount::PerEndpoint(0) => Err(EngineError::Nothing(
+                "0 requests per endpoint were asked for",
+            )),
+            Amount::For(Duration::ZERO) => {
+                Err(EngineError::Nothing("a duration of 0 was asked for"))
+            }
+            _ => Ok(None),
+        },
+        LoadModel::Open(open) => Ok(Some(open.schedule(spec.seed)?)),
+    }
+}
+
+/// How many may fail at once without it meaning much: users, or a second's arrivals.
+fn senders(spec: &BlockSpec) -> u32 {
+    match &spec.load {
+        LoadModel::Closed { users, .. } => *users,
+        LoadModel::Open(open) => open.in_flight_max.min(open.rate_per_second().ceil() as u32),
     }
 }
 
@@ -284,7 +319,7 @@ fn set_up_run(
         let runtime = generator::runtime().map_err(EngineError::Start)?;
         runtime.block_on(async {
             let mut client = Client::new(Arc::clone(target), stamps::SocketStamps::default());
-            let mut scope = Scope::new(Arc::clone(plan), 0, spec.level, spec.seed);
+            let mut scope = Scope::new(Arc::clone(plan), 0, spec.load.users(), spec.seed);
             let setup = user::run_setup(plan, target, Per::Run, &mut client, &mut scope);
             tokio::select! {
                 done = setup => done.map_err(EngineError::Setup)?,
@@ -307,7 +342,7 @@ fn thread_count(spec: &BlockSpec) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     spec.threads
         .unwrap_or(cores / 2)
-        .clamp(1, spec.level as usize)
+        .clamp(1, spec.load.users() as usize)
 }
 
 /// The users of one thread: contiguous, as even as possible.

@@ -12,6 +12,8 @@ pub mod certificate_client;
 pub mod command_line;
 pub mod control;
 pub mod engine;
+pub mod floor;
+pub mod limits;
 pub mod machine;
 pub mod monitor_client;
 pub mod monitor_difference;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{self, Target, Warmup};
 use unstall_bench_harness::machine;
+use unstall_results::level;
 use unstall_results::record::{
-    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, ProbeLoad, RunRecord,
+    self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, OpenLoad, ProbeLoad, RunRecord,
     ScenarioIdentity, StepIdentity,
 };
 use unstall_scenarios::plan::{HttpVersion, Plan};
@@ -18,6 +19,10 @@ use unstall_testbed::Guard;
 use crate::identity;
 use crate::record_file::{Placement, RecordFile};
 use crate::session::{Session, Turn};
+
+mod load;
+
+pub(crate) use load::{Beside, OpenLevels};
 
 /// What a command decides about a session.
 #[derive(Debug)]
@@ -54,6 +59,7 @@ impl Opening<'_> {
                 git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
             },
             machine: machine::detect(self.colocated),
+            floor: None,
             scenario: ScenarioIdentity {
                 name: self.plan.name.clone(),
                 sha256: self.plan.sha256.clone(),
@@ -84,6 +90,10 @@ fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
         path: request.path.to_string(),
         timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
         judged: request.judged,
+        share: request
+            .alternative
+            .as_ref()
+            .map(|alternative| alternative.share.end - alternative.share.start),
     }
 }
 
@@ -97,15 +107,18 @@ pub(crate) fn plans(names: &[String], inputs: &Inputs) -> anyhow::Result<Vec<Arc
         if !seen.insert(plan.name.as_str()) {
             bail!("the scenario `{}` is named twice; name it once", plan.name);
         }
-        if plan.load.open.is_some() {
-            bail!(
-                "the scenario `{}` asks for an open load, which this version does not drive yet; \
-                 give its [load] `closed = {{ concurrency = [10, 20, 50] }}` instead",
-                plan.name
-            );
-        }
     }
     Ok(plans.into_iter().map(Arc::new).collect())
+}
+
+/// The load model's name in a record.
+pub(crate) fn model(open: Option<&OpenLoad>) -> String {
+    let name = if open.is_some() {
+        level::OPEN
+    } else {
+        "closed"
+    };
+    name.to_owned()
 }
 
 /// The bystander probe beside the load, where the scenario names a route for it.

@@ -1,7 +1,8 @@
 //! Who catches the calls of a service under proof.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::certificate_client::CertificateClient;
@@ -30,7 +31,7 @@ pub(crate) trait Prover {
 /// Who can catch the calls of this service: a Python that was started here is traced, everybody
 /// else has to catch by himself.
 pub(crate) fn choose(served: &Served) -> anyhow::Result<Box<dyn Prover>> {
-    let loops = tracer::python_loops(&served.process_ids()?);
+    let loops = python_loops(served)?;
     match loops[..] {
         [] => Ok(Box::new(Inside::new(served.target())?)),
         [pid] => Ok(Box::new(Outside { pid, tracer: None })),
@@ -39,6 +40,24 @@ pub(crate) fn choose(served: &Served) -> anyhow::Result<Box<dyn Prover>> {
              time: run the service with one worker and without a reloader",
             loops.len()
         ),
+    }
+}
+
+/// A Python's loop is known by its wait for events, and it may still be busy with the very answer
+/// that showed the service to be ready.
+fn python_loops(served: &Served) -> anyhow::Result<Vec<u32>> {
+    const WITHIN: Duration = Duration::from_secs(2);
+    const LOOK: Duration = Duration::from_millis(5);
+    let started = Instant::now();
+    loop {
+        let processes = served.process_ids()?;
+        let loops = tracer::python_loops(&processes);
+        // A Python may only have started a service in another language.
+        let is_over = started.elapsed() >= WITHIN || !tracer::runs_python(&processes);
+        if !loops.is_empty() || is_over {
+            return Ok(loops);
+        }
+        thread::sleep(LOOK);
     }
 }
 
@@ -111,7 +130,9 @@ impl Inside {
                 "there is no certificate at {url}: build the service's monitor with \
                  `Monitor::builder().prove_from_environment()` (feature `prove` of \
                  unstall-loop-monitor), serve `monitor.router()`, and start the service with \
-                 {PROVE_VARIABLE}=1, which `--target` does for a command"
+                 {PROVE_VARIABLE}=1, which `--target` does for a command. A Python service is \
+                 traced instead: give --target the command that starts it, or name its process by \
+                 --pid"
             ),
         }
     }

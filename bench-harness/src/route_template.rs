@@ -12,18 +12,20 @@ pub fn best_route<'r>(
     routes
         .into_iter()
         .filter_map(|route| Some((literal_matches(method, path, route)?, route)))
-        .max_by_key(|&(literals, route)| (literals, ends_alike(route)))
+        .max_by_key(|&(likeness, route)| (likeness, ends_alike(route)))
         .map(|(_, route)| route)
 }
 
-/// How many segments are equal, if the route matches at all.
-fn literal_matches(method: &str, path: &str, route: &str) -> Option<usize> {
+/// Whether it matches segment by segment, and how many are equal; if it matches at all.
+fn literal_matches(method: &str, path: &str, route: &str) -> Option<(bool, usize)> {
     let (route_method, template) = route.split_once(' ')?;
     if !route_method.eq_ignore_ascii_case(method) {
         return None;
     }
     let (mine, theirs) = (segments(path), segments(template));
-    if mine.len() != theirs.len() {
+    let is_whole = mine.len() == theirs.len();
+    let takes_rest = theirs.last().is_some_and(|last| is_rest(last)) && mine.len() > theirs.len();
+    if !is_whole && !takes_rest {
         return None;
     }
     let mut literals = 0;
@@ -34,7 +36,14 @@ fn literal_matches(method: &str, path: &str, route: &str) -> Option<usize> {
             return None;
         }
     }
-    Some(literals)
+    Some((is_whole, literals))
+}
+
+/// It stands for the rest of a path: axum's `{*rest}`, Starlette's `{rest:path}`, and what the Python
+/// middleware writes for that and for a mount.
+fn is_rest(segment: &str) -> bool {
+    let is_starlette = segment.starts_with('{') && segment.ends_with(":path}");
+    segment.starts_with("{*") || is_starlette || segment == "{path}"
 }
 
 /// Without query and without a slash at the end.
@@ -63,14 +72,25 @@ mod tests {
     fn routes_match_segment_by_segment() {
         let route = "GET /api/v1/tunnel/workspace/{workspace_id}";
         let matches = |path| literal_matches("get", path, route);
-        assert_eq!(matches("/api/v1/tunnel/workspace/${id}"), Some(4));
-        assert_eq!(matches("/api/v1/tunnel/workspace/a1/?x=1"), Some(4));
+        assert_eq!(matches("/api/v1/tunnel/workspace/${id}"), Some((true, 4)));
+        assert_eq!(matches("/api/v1/tunnel/workspace/a1/?x=1"), Some((true, 4)));
         assert_eq!(matches("/api/v1/tunnel/workspace/a1/socket-status"), None);
         assert_eq!(matches("/api/v2/tunnel/workspace/a1"), None);
         assert_eq!(
             literal_matches("POST", "/api/v1/tunnel/workspace/x", route),
             None
         );
+    }
+
+    #[test]
+    fn a_route_may_take_the_rest_of_a_path() {
+        let routes = ["GET /f/{*rest}", "GET /f/{a}/{b}"];
+        assert_eq!(best_route("GET", "/f/a/b", routes), Some(routes[1]));
+        assert_eq!(best_route("GET", "/f/a/b/c", routes), Some(routes[0]));
+        for rest in ["GET /f/{path}", "GET /f/{name:path}"] {
+            assert_eq!(best_route("GET", "/f/a/b", [rest]), Some(rest));
+        }
+        assert_eq!(best_route("GET", "/f/a/b", ["GET /f/{id}"]), None);
     }
 
     #[test]

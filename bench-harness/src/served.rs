@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::{self, Amount, BlockSpec, Ended, Stop, Target, Warmup};
+use unstall_bench_harness::engine::{
+    self, Amount, BlockSpec, Ended, LoadModel, Stop, Target, Warmup,
+};
 use unstall_bench_harness::monitor_client::{MonitorClient, Sight};
 use unstall_bench_harness::process_group::{ServiceCommand, ServiceProcess};
 use unstall_bench_harness::proof::{self, Driven};
@@ -180,8 +182,10 @@ impl Served {
 /// Few users and no warm-up: the first request's path is a path, too.
 fn spec(requests: u64) -> BlockSpec {
     BlockSpec {
-        level: u32::try_from(requests.min(USERS)).unwrap_or(1), // at most 2
-        amount: Amount::PerEndpoint(requests),
+        load: LoadModel::Closed {
+            users: u32::try_from(requests.min(USERS)).unwrap_or(1), // at most 2
+            amount: Amount::PerEndpoint(requests),
+        },
         warmup: Warmup {
             rounds_per_user: 0,
             lasting_at_least: Duration::ZERO,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use unstall_bench_harness::block::{self, BlockPlace, MeasuredBlock, Service};
-use unstall_bench_harness::engine::{Amount, BlockSpec, ProbeSpec, Stop, Target, Warmup};
+use unstall_bench_harness::engine::{BlockSpec, LoadModel, ProbeSpec, Stop, Target, Warmup};
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::record::{Block, RunRecord};
@@ -24,7 +24,7 @@ use crate::record_file::RecordFile;
 const ATTEMPTS: u32 = 2;
 
 /// One block that is to be measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     /// Which version.
     pub(crate) arm: &'static str,
@@ -32,10 +32,8 @@ pub(crate) struct Turn {
     pub(crate) pair: u32,
     /// First or second in its pair.
     pub(crate) position: u32,
-    /// Users at once.
-    pub(crate) level: u32,
-    /// When the block is over.
-    pub(crate) amount: Amount,
+    /// Who sends when, and for how long.
+    pub(crate) load: LoadModel,
 }
 
 /// Brings the world into the state from which a block starts.
@@ -56,16 +54,15 @@ pub(crate) enum Prepared {
     ToStart(ServiceCommand),
 }
 
-/// The blocks of a design, in its order.
-pub(crate) fn turns(design: &Design, amount: Amount) -> Vec<Turn> {
+/// The blocks of a design, in its order; `load` makes the load of one of its levels.
+pub(crate) fn turns(design: &Design, load: impl Fn(u32) -> LoadModel) -> Vec<Turn> {
     let planned = design.schedule().into_iter();
     planned
         .map(|block| Turn {
             arm: block.arm.as_str(),
             pair: block.pair,
             position: block.position,
-            level: block.level,
-            amount,
+            load: load(block.level),
         })
         .collect()
 }
@@ -203,8 +200,7 @@ impl Session {
             position: turn.position,
         };
         let spec = BlockSpec {
-            level: turn.level,
-            amount: turn.amount,
+            load: turn.load.clone(),
             warmup: Warmup {
                 rounds_per_user: load.warmup_per_user,
                 lasting_at_least: Duration::from_millis(load.warmup_ms_min),

@@ -62,6 +62,12 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Open, and nobody can say what it is: it may wait.
+    pub const UNKNOWN: Self = Self {
+        kind: DescriptorKind::File,
+        is_nonblocking: false,
+    };
+
     /// From `st_mode` and `st_rdev` of `fstat`, and the status flags (`F_GETFL`).
     #[must_use]
     pub fn from_status(mode: u32, device: u64, status_flags: u64) -> Self {

@@ -22,6 +22,14 @@ pub enum WatchError {
     Unsupported,
 }
 
+impl WatchError {
+    /// Never known, here.
+    #[must_use]
+    pub fn is_no_loop(&self) -> bool {
+        false
+    }
+}
+
 /// How to watch.
 #[derive(Debug, Clone, Default)]
 pub struct WatchOptions {
@@ -172,6 +180,12 @@ pub mod tracer {
         pub fn finish(self) -> Certificate {
             match self.0 {}
         }
+    }
+
+    /// Whatever they run, they can't be traced here.
+    #[must_use]
+    pub fn runs_python(_pids: &[u32]) -> bool {
+        false
     }
 
     /// None of them can be traced here.

@@ -24,6 +24,7 @@ mod unwind_tables;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSliceMut};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -267,6 +268,22 @@ impl ProcessView {
             .find(|tid| self.inner_tid(*tid) == Some(inner))
     }
 
+    /// The processes that it started and hasn't waited for yet, by our numbers; none on a kernel
+    /// without this list (proc(5): `CONFIG_PROC_CHILDREN`).
+    pub(crate) fn children(&self) -> Vec<u32> {
+        // A process, or a thread, that has ended has none.
+        let lists = self.task_ids().unwrap_or_default().into_iter();
+        let lists = lists.filter_map(|tid| self.read_text(&format!("task/{tid}/children")).ok());
+        let mut children = Vec::new();
+        for list in lists {
+            children.extend(
+                list.split_ascii_whitespace()
+                    .filter_map(|child| child.parse::<u32>().ok()),
+            );
+        }
+        children
+    }
+
     /// Copies memory from `address` on, as far as it is mapped; the number of bytes copied.
     ///
     /// # Errors
@@ -284,8 +301,19 @@ impl ProcessView {
             remote.push(RemoteIoVec { base: at, len });
             offset += len;
         }
-        let read = process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(into)], &remote);
-        read.map_err(io::Error::from)
+        let mut done = 0;
+        for pieces in remote.chunks(PIECES_MAX) {
+            let wanted: usize = pieces.iter().map(|piece| piece.len).sum();
+            let part = &mut into[done..done + wanted];
+            match process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(part)], pieces) {
+                Ok(read) if read < wanted => return Ok(done + read),
+                Ok(_) => done += wanted,
+                // What came before it is there.
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
     }
 
     /// One word, if it is mapped.
@@ -356,6 +384,16 @@ impl ProcessView {
     }
 }
 
+/// Opens a file that a process names. Whatever isn't a regular file is none: opening a FIFO would
+/// wait for its writer.
+pub(crate) fn regular_file(path: &Path) -> Option<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+    // Whoever needs it does without, and says so.
+    let file = options.open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
 /// A thread's number in the innermost of the namespaces that it is in (`NSpid` in proc(5), the
 /// outermost first); the one number there is where the kernel has no namespaces.
 fn innermost(status: &str, tid: u32) -> Option<u64> {
@@ -368,6 +406,10 @@ fn innermost(status: &str, tid: u32) -> Option<u64> {
 
 /// Threads may start as fast as they are listed.
 const LISTINGS_MAX: usize = 5;
+/// What the kernel takes at once (`UIO_MAXIOV` in its `include/uapi/linux/uio.h`).
+const PIECES_MAX: usize = 1024;
+/// What the kernel puts behind the path of a file that has lost its name (proc(5)).
+pub(crate) const DELETED: &str = " (deleted)";
 /// Pages are at least this large on every Linux.
 const PAGE: usize = 4096;
 
@@ -475,6 +517,29 @@ mod tests {
         let address = std::ptr::from_ref(&word).addr() as u64;
         assert_eq!(view.read_word(address), Some(word));
         assert_eq!(view.read_word(8), None);
+    }
+
+    #[test]
+    fn more_memory_is_read_than_the_kernel_takes_at_once() {
+        let bytes: Vec<u8> = (0..=250_u8)
+            .cycle()
+            .take((PIECES_MAX + 76) * PAGE)
+            .collect();
+        let mut copy = vec![0; bytes.len()];
+        let read = ProcessView::own().read_memory(bytes.as_ptr().addr() as u64, &mut copy);
+        assert_eq!(read.expect("mapped"), bytes.len());
+        assert!(copy == bytes);
+    }
+
+    #[test]
+    fn a_fifo_is_no_file_and_holds_nobody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("node");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert!(regular_file(&fifo).is_none());
+        assert!(regular_file(folder.path()).is_none());
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        assert!(regular_file(file.path()).is_some());
     }
 
     #[test]

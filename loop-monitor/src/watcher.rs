@@ -198,12 +198,6 @@ impl Watcher {
             .collect();
         self.look_later(&due, now_ns, threshold_ns);
         if !due.is_empty() {
-            // Whoever can't be named now may be later.
-            for poll in &due {
-                if let Some(tracked) = self.tracked.get_mut(&poll.thread_id) {
-                    tracked.next_look_ns = now_ns + threshold_ns;
-                }
-            }
             for named in self.looks.name(state, watch, due) {
                 self.tell(watch, &named, threshold_ns);
             }

@@ -318,7 +318,13 @@ fn an_end_is_told_and_left_to_whoever_waits_for_it() {
 
 #[test]
 fn another_program_in_its_place_is_told_and_let_go() {
-    let mut target = Target::start(&[]);
+    for arguments in [&[][..], &["threads"]] {
+        another_program_is_let_go(Target::start(arguments));
+    }
+}
+
+/// The thread that becomes it needn't be the first one.
+fn another_program_is_let_go(mut target: Target) {
     let tracer = target.trace();
     writeln!(target.words, "exec").expect("it reads");
     assert_eq!(tracer.wait_for_end(PATIENCE), Some(TraceEnd::OtherProgram));
@@ -328,6 +334,26 @@ fn another_program_in_its_place_is_told_and_let_go() {
         thread::sleep(Duration::from_millis(5));
     }
     target.wait_for_state(&['S']);
+}
+
+#[test]
+fn a_loop_that_begins_after_the_last_one_ended_is_traced_too() {
+    let mut target = Target::start(&["threads"]);
+    let tracer = target.trace();
+    let found = || {
+        let certificate = tracer.certificate();
+        let findings = certificate.routes[WHOLE_LOOP].findings.iter();
+        findings.map(|finding| finding.count).sum::<u64>()
+    };
+    target.perform("sleeps 1");
+    assert_eq!(found(), 2);
+    assert_eq!(target.perform("end"), "ready");
+    let since = Instant::now();
+    while found() == 2 {
+        assert!(since.elapsed() < PATIENCE, "the second loop isn't traced");
+        target.perform("sleeps 1");
+    }
+    assert_eq!(tracer.wait_for_end(Duration::ZERO), None);
 }
 
 #[test]

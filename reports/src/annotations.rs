@@ -74,7 +74,7 @@ fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
 
 fn cell_message(cell: &Cell) -> String {
     let values = numbers::before_after(cell.metric, &cell.before, &cell.after);
-    let mut message = format!("c = {}: {values}", cell.level);
+    let mut message = format!("{}: {values}", cell.level);
     if let Some(change) = &cell.change {
         message.push_str(&format!(
             ", {} [{}]",

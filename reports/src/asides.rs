@@ -4,6 +4,7 @@
 use unstall_results::bystander::{Bystander, bystanders};
 use unstall_results::comparison::Estimate;
 use unstall_results::connecting::{Connecting, connecting};
+use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 use unstall_results::stream::{Quantiles, StreamSummary, streams};
 use unstall_results::watched::{WatchedArm, watched};
@@ -127,15 +128,15 @@ fn watch(arms: &[WatchedArm]) -> Aside {
     }
 }
 
-/// Whether there is more than one concurrency, so that each must be named.
-pub(crate) fn several_levels(mut levels: impl Iterator<Item = u32>) -> bool {
+/// Whether there is more than one level, so that each must be named.
+pub(crate) fn several_levels(mut levels: impl Iterator<Item = Level>) -> bool {
     let first = levels.next();
     levels.any(|level| Some(level) != first)
 }
 
-fn at(level: u32, several: bool) -> String {
+fn at(level: Level, several: bool) -> String {
     if several {
-        format!(" at c = {level}")
+        format!(" at {level}")
     } else {
         String::new()
     }

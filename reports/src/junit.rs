@@ -105,6 +105,7 @@ fn cell_case(cell: &Cell, verdict: Verdict) -> Case {
         Outcome::Inconclusive { .. } => (Status::Skipped, "inconclusive"),
         Outcome::Insufficient { .. } => (Status::Skipped, "insufficient"),
         Outcome::Pooled => (Status::Skipped, "pooled"),
+        Outcome::Saturated => (Status::Skipped, "saturated"),
         Outcome::NotMeasured => (Status::Skipped, "not-measured"),
     };
     let (_, words) = vocabulary::outcome(cell);
@@ -119,9 +120,9 @@ fn cell_case(cell: &Cell, verdict: Verdict) -> Case {
     };
     Case {
         name: format!(
-            "{} c={} {}",
+            "{} {} {}",
             vocabulary::cell_endpoint(cell),
-            cell.level,
+            cell.level.to_string().replace(' ', ""),
             vocabulary::metric(cell.metric)
         ),
         status,

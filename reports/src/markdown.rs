@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome};
 use unstall_results::ledger;
-use unstall_results::summary::{Summary, summarise};
+use unstall_results::level::blindness;
+use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
 use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
@@ -207,7 +208,7 @@ fn cell_row(out: &mut String, cell: &Cell, several_levels: bool) -> std::fmt::Re
         None => vocabulary::cell_endpoint(cell).to_owned(),
     };
     let level = if several_levels {
-        format!(", c = {}", cell.level)
+        format!(", {}", cell.level)
     } else {
         String::new()
     };
@@ -239,7 +240,8 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     writeln!(out, "## {}\n", escape::markdown(&record.label))?;
     writeln!(
         out,
-        "| endpoint | c | requests | errors | p50 | p95 | p99 |\n|---|---:|---:|---:|---:|---:|---:|"
+        "| endpoint | {} | requests | errors | p50 | p95 | p99 |\n|---|---:|---:|---:|---:|---:|---:|",
+        numbers::level_head(&record.load)
     )?;
     let summaries = summarise(record);
     let endpoints: Vec<&Summary> = summaries.iter().filter(|s| s.endpoint.is_some()).collect();
@@ -258,7 +260,7 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
             out,
             "| {} | {} | {} | {} | {} |",
             escape::markdown_code(summary.endpoint.as_deref().unwrap_or_default()),
-            summary.level,
+            numbers::level_number(summary.level),
             numbers::count(summary.requests),
             numbers::count(summary.requests - summary.completed),
             percentiles.join(" | "),
@@ -269,6 +271,12 @@ fn single_entry(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         writeln!(out, "… and {} more.\n", endpoints.len() - ROWS_MAX)?;
     }
     whole_service(out, &summaries)?;
+    for near in near_the_floor(record) {
+        writeln!(out, "{}\n", escape::markdown(&near))?;
+    }
+    if let Some(blind) = blindness(&record.load) {
+        writeln!(out, "{}\n", escape::markdown(blind))?;
+    }
     write_asides(out, entry)
 }
 
@@ -285,7 +293,7 @@ fn whole_service(out: &mut String, summaries: &[Summary]) -> std::fmt::Result {
     {
         writeln!(
             out,
-            "Whole service at c = {}: {}.\n",
+            "Whole service at {}: {}.\n",
             service.level,
             vocabulary::whole_service(service)
         )?;

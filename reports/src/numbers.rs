@@ -2,6 +2,8 @@
 //! no-break space before the unit and between thousands, a true minus.
 
 use unstall_results::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale};
+use unstall_results::level::{Level, OPEN};
+use unstall_results::record::Load;
 
 /// Between a number and its unit, and between groups of three digits.
 pub(crate) const NARROW: char = '\u{202F}';
@@ -259,6 +261,32 @@ fn group(digits: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// `c = 20` or `50/s`, kept together on a line.
+pub(crate) fn level(level: Level) -> String {
+    level.to_string().replace(' ', "\u{202F}")
+}
+
+/// The same in a column of its own, whose head is [`level_head`].
+pub(crate) fn level_number(level: Level) -> String {
+    match level {
+        Level::Users(users) => users.to_string(),
+        Level::MilliRate(_) => level.to_string(),
+    }
+}
+
+/// Head of a column of levels.
+pub(crate) fn level_head(load: &Load) -> &'static str {
+    if load.model == OPEN { "rate" } else { "c" }
+}
+
+/// `concurrency 20` or `50 arrivals per second`.
+pub(crate) fn level_words(level: Level) -> String {
+    match level.rate_per_second() {
+        None => format!("concurrency {}", level.key()),
+        Some(rate) => format!("{rate} arrivals per second"),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use unstall_results::histogram::LatencyHistogram;
+use unstall_results::level::Level;
 use unstall_results::record::{Block, ErrorKind, RunRecord};
 
 use crate::numbers::{self, as_f64};
@@ -50,9 +51,12 @@ pub(crate) fn blocks(record: &RunRecord) -> Vec<&Block> {
     }
 }
 
-/// Concurrencies that were measured, ascending.
-pub(crate) fn levels(record: &RunRecord) -> Vec<u32> {
-    let mut levels: Vec<u32> = record.blocks.iter().map(|block| block.level).collect();
+/// Levels that were measured, ascending.
+pub(crate) fn levels(record: &RunRecord) -> Vec<Level> {
+    let blocks = record.blocks.iter();
+    let mut levels: Vec<Level> = blocks
+        .map(|block| Level::of(&record.load, block.level))
+        .collect();
     levels.sort_unstable();
     levels.dedup();
     levels
@@ -103,12 +107,12 @@ impl Times<'_> {
 pub(crate) fn times<'r>(
     record: &'r RunRecord,
     arm: &str,
-    level: u32,
+    level: Level,
     of: impl Fn(&'r Block) -> Option<&'r LatencyHistogram>,
 ) -> Times<'r> {
     let per_block: Vec<&LatencyHistogram> = blocks(record)
         .into_iter()
-        .filter(|block| block.arm == arm && block.level == level)
+        .filter(|block| block.arm == arm && block.level == level.key())
         .filter_map(of)
         .collect();
     Times {
@@ -118,19 +122,19 @@ pub(crate) fn times<'r>(
 }
 
 /// Failures of one endpoint, over the good blocks of one arm at one level.
-pub(crate) fn failed(record: &RunRecord, arm: &str, level: u32, endpoint: &str) -> u64 {
+pub(crate) fn failed(record: &RunRecord, arm: &str, level: Level, endpoint: &str) -> u64 {
     let blocks = blocks(record).into_iter();
     let measured = blocks
-        .filter(|block| block.arm == arm && block.level == level)
+        .filter(|block| block.arm == arm && block.level == level.key())
         .filter_map(|block| block.endpoints.get(endpoint));
     total(measured.flat_map(|samples| samples.errors.values().copied()))
 }
 
 /// The same of the bystander probe.
-pub(crate) fn failed_bystanders(record: &RunRecord, arm: &str, level: u32) -> u64 {
+pub(crate) fn failed_bystanders(record: &RunRecord, arm: &str, level: Level) -> u64 {
     let blocks = blocks(record).into_iter();
     let measured = blocks
-        .filter(|block| block.arm == arm && block.level == level)
+        .filter(|block| block.arm == arm && block.level == level.key())
         .filter_map(|block| block.probe.as_ref());
     total(measured.flat_map(|probe| probe.errors.values().copied()))
 }
@@ -258,10 +262,10 @@ pub(crate) fn block_medians_us(record: &RunRecord) -> Vec<Option<u64>> {
 
 /// (second, arm) → the p95 in µs of that second in each good block that reached it;
 /// never an empty list.
-pub(crate) fn p95_by_second(record: &RunRecord, level: u32) -> BTreeMap<(u32, &str), Vec<u64>> {
+pub(crate) fn p95_by_second(record: &RunRecord, level: Level) -> BTreeMap<(u32, &str), Vec<u64>> {
     let mut seconds: BTreeMap<(u32, &str), Vec<u64>> = BTreeMap::new();
     for block in blocks(record) {
-        for second in block.series.iter().filter(|_| block.level == level) {
+        for second in block.series.iter().filter(|_| block.level == level.key()) {
             if let Some(p95_us) = second.p95_us {
                 seconds
                     .entry((second.second, &block.arm))

@@ -64,7 +64,8 @@ fn badness(cell: &Cell) -> u8 {
         Outcome::NotMeasured => 3,
         Outcome::Improvement => 4,
         Outcome::WithinLimit => 5,
-        Outcome::Pooled => 6,
+        Outcome::Saturated => 6,
+        Outcome::Pooled => 7,
     }
 }
 
@@ -90,12 +91,13 @@ pub(crate) fn worst(comparison: &Comparison) -> Option<&Cell> {
         .and_then(|index| comparison.cells.get(index))
 }
 
-/// Whether a comparison has more than one concurrency: only then does a row
+/// Whether a comparison has more than one level, or an open load's: only then does a row
 /// need to say which.
 pub(crate) fn several_levels(comparison: &Comparison) -> bool {
     let mut levels = comparison.cells.iter().map(|cell| cell.level);
     let first = levels.next();
-    levels.any(|level| Some(level) != first)
+    first.is_some_and(|level| level.rate_per_second().is_some())
+        || levels.any(|level| Some(level) != first)
 }
 
 /// `41.2 → 6.1 ms`, or a dash.

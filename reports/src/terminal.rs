@@ -3,7 +3,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
-use unstall_results::summary::{Summary, summarise};
+use unstall_results::level::{Level, blindness};
+use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
 use crate::{Entry, Report, asides, escape, numbers, ranking, vocabulary};
@@ -199,7 +200,7 @@ fn row(cell: &Cell, group: Group, several_levels: bool) -> Vec<String> {
     let (sign, words) = vocabulary::outcome(cell);
     let mut endpoint = escape::visible(vocabulary::cell_endpoint(cell));
     if several_levels {
-        endpoint.push_str(&format!(" c={}", cell.level));
+        endpoint.push_str(&format!(" {}", compact(cell.level)));
     }
     let (change, interval) = match &cell.change {
         Some(change) => (
@@ -264,7 +265,7 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
     page.line(&title);
     let heads = [
         "  endpoint",
-        "c",
+        numbers::level_head(&record.load),
         "requests",
         "errors",
         "p50",
@@ -298,7 +299,7 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
         .iter()
         .filter(|summary| summary.endpoint.is_none())
     {
-        let label = format!("  whole service, c={}: ", service.level);
+        let label = format!("  whole service, {}: ", compact(service.level));
         page.wrapped(&label, &vocabulary::whole_service(service));
         for (kind, count) in &service.errors {
             page.line(&format!(
@@ -308,14 +309,25 @@ fn single(page: &mut Page, entry: &Entry<'_>) {
             ));
         }
     }
+    for near in near_the_floor(record) {
+        page.wrapped("  ! ", &escape::visible(&near));
+    }
+    if let Some(blind) = blindness(&record.load) {
+        page.wrapped("  not seen: ", blind);
+    }
     write_asides(page, entry);
+}
+
+/// `c=20` or `50/s`.
+fn compact(level: Level) -> String {
+    level.to_string().replace(' ', "")
 }
 
 fn single_row(summary: &Summary, with_intervals: bool) -> Vec<String> {
     let endpoint = summary.endpoint.as_deref().unwrap_or_default();
     let mut row = vec![
         format!("  {}", escape::visible(endpoint)),
-        summary.level.to_string(),
+        numbers::level_number(summary.level),
         numbers::count(summary.requests),
         numbers::count(summary.requests - summary.completed),
     ];

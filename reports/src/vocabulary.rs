@@ -104,6 +104,7 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
             ),
         ),
         Outcome::Pooled => ("·", "all blocks together".to_owned()),
+        Outcome::Saturated => ("·", "saturated".to_owned()),
         Outcome::NotMeasured => ("·", "not measured".to_owned()),
     }
 }
@@ -163,7 +164,10 @@ pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
 /// What is known of a whole service in one line: rate, CPU, threads, memory, blocked time.
 pub(crate) fn whole_service(summary: &Summary) -> String {
     let shown = |of: Metric, value: Option<f64>| value.map(|value| numbers::value(of, value));
+    let saturated = summary.is_saturated.then(|| "saturated".to_owned());
     let parts = [
+        saturated,
+        summary.arrivals.clone(),
         shown(Metric::Throughput, Some(summary.throughput_per_second)),
         shown(Metric::BlockedMsPer1000, summary.blocked_ms_per_1000)
             .map(|blocked| format!("blocked {blocked} per 1\u{202F}000 requests")),

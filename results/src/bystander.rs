@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::comparison::Estimate;
 use crate::histogram::LatencyHistogram;
+use crate::level::Level;
 use crate::measure::{blocked_us, percentile, probe_times};
 use crate::record::{Block, ErrorKind, ProbeSamples, RunRecord};
 use crate::validate::{saturating_sum, total};
@@ -18,8 +19,8 @@ const LAG_P99_US_HARMLESS: u64 = 1_000;
 pub struct Bystander {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
-    /// Concurrency of the load meanwhile.
-    pub level: u32,
+    /// Concurrency or offered rate of the load meanwhile.
+    pub level: Level,
     /// Blocks behind it.
     pub blocks: u64,
     /// Requests that were due.
@@ -61,7 +62,7 @@ pub fn bystanders(record: &RunRecord) -> Vec<Bystander> {
             let blocks = valid().filter(|block| block.arm == arm && block.level == level);
             let probes: Vec<&ProbeSamples> =
                 blocks.filter_map(|block| block.probe.as_ref()).collect();
-            bystander(arm, level, &probes)
+            bystander(arm, Level::of(&record.load, level), &probes)
         })
         .collect()
 }
@@ -99,7 +100,7 @@ fn doubt_of(probes: &[&ProbeSamples]) -> Option<String> {
     })
 }
 
-fn bystander(arm: &str, level: u32, probes: &[&ProbeSamples]) -> Bystander {
+fn bystander(arm: &str, level: Level, probes: &[&ProbeSamples]) -> Bystander {
     let sum = |of: fn(&ProbeSamples) -> u64| saturating_sum(probes.iter().map(|probe| of(probe)));
     let mut errors = BTreeMap::new();
     for (kind, count) in probes.iter().flat_map(|probe| &probe.errors) {

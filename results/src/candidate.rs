@@ -1,13 +1,17 @@
 //! The cells of a comparison before any test: endpoint × level × metric, with
 //! the paired differences that a test may use, or why there are none.
 
+use std::collections::BTreeMap;
+
 use crate::comparison::{Estimate, Family, Metric, Outcome, Scale};
 use crate::design::pairs_min;
+use crate::level::Level;
 use crate::measure::{Reading, Subject, estimate, reading};
 use crate::order_statistics::{interval_needed, requests_needed};
 use crate::pairing::{Pair, Pairing};
 use crate::policy::Policy;
 use crate::record::{Block, EndpointIdentity, RunRecord};
+use crate::saturation::Saturation;
 use crate::validate::saturating_sum;
 use crate::wording;
 
@@ -37,11 +41,14 @@ const OF_THE_SERVICE: [Metric; 6] = [
 #[derive(Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) subject: Subject<'a>,
-    pub(crate) level: u32,
+    pub(crate) level: Level,
     pub(crate) metric: Metric,
     pub(crate) before: Estimate,
     pub(crate) after: Estimate,
     pub(crate) evidence: Evidence,
+    /// Counts for the verdict whatever the policy says: that a service keeps up isn't a matter of
+    /// taste.
+    pub(crate) is_settled: bool,
     pub(crate) note: Option<String>,
 }
 
@@ -71,6 +78,7 @@ pub(crate) struct Differences {
 pub(crate) fn candidates<'a>(
     record: &'a RunRecord,
     pairing: &Pairing<'_>,
+    saturation: &BTreeMap<u32, Saturation>,
     policy: &Policy,
 ) -> Vec<Candidate<'a>> {
     let mut candidates = Vec::new();
@@ -85,14 +93,24 @@ pub(crate) fn candidates<'a>(
             .flat_map(|endpoint| OF_AN_ENDPOINT.map(|metric| (Some(endpoint), metric)));
         let service = OF_THE_SERVICE.map(|metric| (None, metric));
         for (subject, metric) in endpoints.chain(service) {
-            candidates.extend(candidate(*level, pairs, subject, metric, policy));
+            let mut found = candidate(
+                Level::of(&record.load, *level),
+                pairs,
+                subject,
+                metric,
+                policy,
+            );
+            if let (Some(candidate), Some(saturation)) = (&mut found, saturation.get(level)) {
+                candidate.settle(saturation);
+            }
+            candidates.extend(found);
         }
     }
     candidates
 }
 
 fn candidate<'a>(
-    level: u32,
+    level: Level,
     pairs: &[Pair<'_>],
     subject: Subject<'a>,
     metric: Metric,
@@ -115,6 +133,7 @@ fn candidate<'a>(
         before: estimate(&before_blocks, subject, metric),
         after: estimate(&after_blocks, subject, metric),
         evidence: Evidence::None(Outcome::NotMeasured),
+        is_settled: false,
         note: None,
     };
     (candidate.evidence, candidate.note) = evidence(metric, &before, &after, policy, judged);
@@ -127,6 +146,16 @@ fn candidate<'a>(
 }
 
 impl Candidate<'_> {
+    /// Where a version was saturated, that is the answer.
+    fn settle(&mut self, saturation: &Saturation) {
+        let Some((outcome, note)) = saturation.outcome(self.metric) else {
+            return;
+        };
+        self.evidence = Evidence::None(outcome);
+        self.is_settled = outcome != Outcome::Saturated;
+        self.note = Some(note);
+    }
+
     /// What the scenario wants shown and not judged needs no percentile of every block: all
     /// blocks together say something too.
     fn pool_if_only_shown(&mut self) {

@@ -10,11 +10,14 @@ use crate::criteria::criteria;
 use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
+use crate::level;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::Policy;
 use crate::record::{Block, RunRecord};
+use crate::saturation::{self, Saturation};
 use crate::signflip::SignFlips;
+use crate::summary::near_the_floor;
 pub use crate::unpaired::compare_unpaired;
 use crate::validate::{saturating_sum, total};
 
@@ -69,18 +72,22 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
         OrderEffect::Spoils(text) => pairing.faults.push(text),
     }
     let flips = SignFlips::new(pairing.pairs, record.load.seed);
-    let cells = judge(candidates(record, &pairing, policy), &flips, policy);
+    let saturation = saturation::by_level(&record.load, &pairing);
+    let candidates = candidates(record, &pairing, &saturation, policy);
+    let cells = judge(candidates, &flips, policy);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
     let sides = Sides { before, after };
     pairing.warnings.extend(sides.doubt_of_probe());
+    pairing.warnings.extend(near_the_floor(record));
     let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
     let validity = Validity {
         faults: pairing.faults,
         warnings: pairing.warnings,
     };
+    let saturation = saturation.into_values().collect();
     Ok(conclude(
-        record, policy, cells, validity, pairs, true, &sides,
+        record, policy, cells, saturation, validity, pairs, true, &sides,
     ))
 }
 
@@ -108,10 +115,15 @@ impl Sides<'_> {
 }
 
 /// Verdict and sentences from judged cells.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "all that a comparison is made of, once each"
+)]
 pub(crate) fn conclude(
     record: &RunRecord,
     policy: &Policy,
     cells: Vec<Cell>,
+    mut saturation: Vec<Saturation>,
     validity: Validity,
     pairs: u32,
     paired: bool,
@@ -138,8 +150,10 @@ pub(crate) fn conclude(
     let judged = step.map(|step| criteria(step, &record.scenario, &cells, policy, unusable));
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
     let doubt = doubt.map(|index| &criteria[index]);
+    saturation.retain(Saturation::is_any);
     let findings = Findings {
         verdict,
+        saturation: &saturation,
         doubt,
         cells: &cells,
         worst: worst_cell.map(|index| &cells[index]),
@@ -163,19 +177,24 @@ pub(crate) fn conclude(
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
-        blind_spots: blind_spots(
-            record.load.requests_per_endpoint,
-            paired.then_some(pairs),
-            policy.alpha,
-        ),
+        blind_spots: blind_spots_of(record, paired.then_some(pairs), policy),
         pairs,
         alpha: policy.alpha,
         paired,
         criteria,
+        saturation,
         validity,
         worst_cell,
         cells,
     }
+}
+
+/// What neither the load model nor the design could have shown.
+fn blind_spots_of(record: &RunRecord, pairs: Option<u32>, policy: &Policy) -> Vec<String> {
+    let requests = record.load.requests_per_endpoint;
+    let mut spots = blind_spots(requests, pairs, policy.alpha);
+    spots.extend(level::blindness(&record.load).map(ToOwned::to_owned));
+    spots
 }
 
 /// A step is kept only if its criteria hold, whatever the verdict's floors forgive.
@@ -248,6 +267,7 @@ fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
             Outcome::Improvement
             | Outcome::Insufficient { .. }
             | Outcome::Pooled
+            | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
         let limit = policy.margin(cell.metric).harm;

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::level::Level;
 use crate::record::StepIdentity;
+use crate::saturation::Saturation;
 
 /// The overall answer, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +103,9 @@ pub struct Comparison {
     pub paired: bool,
     /// Faults of our own that spoil the numbers, and warnings that do not.
     pub validity: Validity,
+    /// Of an open load: which version could not keep up, at which rates; only those where one
+    /// couldn't.
+    pub saturation: Vec<Saturation>,
     /// Every endpoint × level × metric.
     pub cells: Vec<Cell>,
     /// Index into [`Self::cells`] of the worst judged cell.
@@ -136,8 +141,8 @@ pub struct Criterion {
 pub struct Cell {
     /// Endpoint, or `None` for the whole service.
     pub endpoint: Option<String>,
-    /// Concurrency.
-    pub level: u32,
+    /// Concurrency or offered rate.
+    pub level: Level,
     /// What is compared.
     pub metric: Metric,
     /// With which other cells.
@@ -232,6 +237,8 @@ pub enum Outcome {
     /// Too few requests per block to compare, and shown only: what all blocks of an arm say
     /// together stands with its interval in [`Cell::before`] and [`Cell::after`].
     Pooled,
+    /// Not compared, because a version was saturated: its latency tells the length of the run.
+    Saturated,
     /// Not measured in either arm; or not in both, where the metric is only shown.
     NotMeasured,
 }

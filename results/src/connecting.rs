@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::histogram::LatencyHistogram;
+use crate::level::Level;
 use crate::record::{Block, EndpointSamples, RunRecord};
 use crate::stream::{Quantiles, quantiles};
 
@@ -14,7 +15,7 @@ pub struct Connecting {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
     /// Level of the load.
-    pub level: u32,
+    pub level: Level,
     /// Its name in the scenario.
     pub endpoint: String,
     /// Connections opened.
@@ -51,7 +52,7 @@ pub fn connecting(record: &RunRecord) -> Vec<Connecting> {
             };
             found.push(Connecting {
                 arm: (*arm).to_owned(),
-                level: *level,
+                level: Level::of(&record.load, *level),
                 endpoint: endpoint.name.clone(),
                 opened: tcp.count(),
                 dns: sum(|samples| samples.dns.as_ref()).as_ref().map(quantiles),

@@ -6,6 +6,7 @@ use crate::criteria::{phrase, values};
 use crate::judge::is_beyond_limit;
 use crate::policy::Policy;
 use crate::record::StepIdentity;
+use crate::saturation::Saturation;
 use crate::wording;
 
 /// At most this many cells are named one by one.
@@ -14,6 +15,8 @@ const CELLS_NAMED_MAX: usize = 5;
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
+    /// Rates with which a version could not keep up.
+    pub(crate) saturation: &'a [Saturation],
     /// The step's criterion that does not hold or has no answer, if any.
     pub(crate) doubt: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
@@ -49,6 +52,12 @@ impl Findings<'_> {
             return "Nothing succeeded in either arm, so there is nothing to compare".to_owned();
         }
         let mut parts = Vec::new();
+        // The lowest rate says most.
+        parts.extend(
+            self.saturation
+                .first()
+                .map(|found| found.sentence().trim_end_matches('.').to_owned()),
+        );
         let lead = self.lead();
         if let Some(cell) = lead {
             parts.push(format!("{}{}{}", phrase(cell), self.at(cell), claim(cell)));
@@ -90,6 +99,7 @@ impl Findings<'_> {
         let latency = || {
             self.cells.iter().filter(|cell| {
                 cell.family == Family::Latency
+                    && cell.outcome != Outcome::Saturated
                     && cell.before.value.is_some()
                     && cell.after.value.is_some()
             })
@@ -145,7 +155,7 @@ impl Findings<'_> {
     /// The level, where there are several.
     fn at(&self, cell: &Cell) -> String {
         if self.cells.iter().any(|other| other.level != cell.level) {
-            format!(" at c = {}", cell.level)
+            format!(" at {}", cell.level)
         } else {
             String::new()
         }
@@ -292,6 +302,13 @@ impl Findings<'_> {
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
             Verdict::Invalid => "Mend the fault named here and measure again.".to_owned(),
+            Verdict::Regression if self.is_saturation_alone() => {
+                let what = self.step.map_or("the change", |step| step.branch.as_str());
+                format!(
+                    "Hold back {what} and find out what limits it; `unstall capacity` measures \
+                     the rate that each version can do."
+                )
+            }
             Verdict::Regression => {
                 let what = self.worst.map_or_else(
                     || "the regression".to_owned(),
@@ -323,9 +340,24 @@ impl Findings<'_> {
         }
     }
 
+    /// The worst that is known is that the new version can't keep up.
+    fn is_saturation_alone(&self) -> bool {
+        self.worst
+            .is_some_and(|cell| cell.metric == Metric::Throughput && cell.change.is_none())
+    }
+
     fn how_to_settle(&self) -> String {
         if self.successes == (0, 0) && self.pairs > 0 {
             return "Make the scenario pass once by hand, then measure again.".to_owned();
+        }
+        if self
+            .saturation
+            .iter()
+            .any(|found| found.before && found.after)
+        {
+            return "Offer less than both versions can do, or compare what they can do with \
+                    `unstall capacity`."
+                .to_owned();
         }
         if !self.paired {
             return "Measure both versions in one session with `unstall ab`.".to_owned();

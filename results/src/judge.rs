@@ -116,7 +116,7 @@ fn finish(
     policy: &Policy,
 ) -> Cell {
     let metric = candidate.metric;
-    let judged = policy.judges(candidate.subject, metric);
+    let judged = candidate.is_settled || policy.judges(candidate.subject, metric);
     let (outcome, change) = match (&candidate.evidence, tested) {
         (Evidence::Pairs(differences), Some(tested)) => {
             conclude(metric, differences, &tested, flips, policy)
@@ -131,7 +131,7 @@ fn finish(
         .map(|_| floor_note(metric, policy));
     let measured = !matches!(
         outcome,
-        Outcome::NotMeasured | Outcome::Insufficient { .. } | Outcome::Pooled
+        Outcome::NotMeasured | Outcome::Insufficient { .. } | Outcome::Pooled | Outcome::Saturated
     );
     Cell {
         endpoint: subject_name(candidate.subject),

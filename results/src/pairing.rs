@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::design::ArmName;
+use crate::level::{self, Level};
 use crate::policy::{GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX};
-use crate::record::{Block, RunRecord, SCHEMA_MINOR};
+use crate::record::{Block, EndpointSamples, RunRecord, SCHEMA_MINOR};
 use crate::validate::total;
 use crate::wording;
 
@@ -130,8 +131,16 @@ fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
         .blocks
         .last()
         .is_some_and(|last| std::ptr::eq(last, block));
-    let endpoints = record.scenario.endpoints.len() as u64;
-    let planned = record.load.requests_per_endpoint.saturating_mul(endpoints);
+    let endpoints = record.scenario.endpoints.iter();
+    // The shares of alternatives add up to 1: one of them is sent in each iteration.
+    let per_iteration: f64 = endpoints
+        .map(|endpoint| endpoint.share.unwrap_or(1.0))
+        .sum();
+    let per_iteration = per_iteration.round() as u64;
+    let planned = record
+        .load
+        .requests_per_endpoint
+        .saturating_mul(per_iteration);
     let ended = block.completed.saturating_add(total(&block.errors));
     record.interrupted && is_last && ended < planned
 }
@@ -139,7 +148,12 @@ fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
 /// Pairs are counted from 1 for people, as everywhere in reports.
 fn name(block: &Block) -> String {
     let pair = u64::from(block.pair) + 1;
-    format!("Pair {pair}, {}, c = {}", block.arm, block.level)
+    // Only an open load has an account of its arrivals.
+    let level = match block.open {
+        Some(_) => Level::MilliRate(block.level),
+        None => Level::Users(block.level),
+    };
+    format!("Pair {pair}, {}, {level}", block.arm)
 }
 
 fn invalid_block(block: &Block) -> String {
@@ -186,20 +200,27 @@ pub(crate) fn faults_of(block: &Block, model: &str, policy: &Policy) -> Vec<Stri
     faults
 }
 
-/// Open model: the larger of half the p50 margin of the median and 0.5 ms. Closed: a constant.
+/// Open model: see [`open_lag_limit_us`]. Closed: a constant.
 fn lag_limit_us(block: &Block, model: &str, policy: &Policy) -> u64 {
-    if model != "open" {
-        return GENERATOR_LAG_P99_US_MAX;
+    if model == level::OPEN {
+        open_lag_limit_us(&block.endpoints, policy)
+    } else {
+        GENERATOR_LAG_P99_US_MAX
     }
+}
+
+/// The p99 of its own lateness, in µs, from which on the numbers of an open block mustn't be used:
+/// the larger of half the p50 margin of the fastest endpoint's median and 0.5 ms.
+pub fn open_lag_limit_us(endpoints: &BTreeMap<String, EndpointSamples>, policy: &Policy) -> u64 {
+    const LEAST_US: f64 = 500.0;
     let margin = policy
         .margin(crate::comparison::Metric::ResponseP50)
         .regression;
-    let medians = block
-        .endpoints
+    let medians = endpoints
         .values()
         .filter_map(|s| s.response.quantile_us(0.5));
     let fastest_us = medians.min().unwrap_or(0) as f64;
-    (fastest_us * margin / 2.0).max(500.0) as u64
+    (fastest_us * margin / 2.0).max(LEAST_US) as u64
 }
 
 #[cfg(test)]
@@ -243,6 +264,23 @@ mod tests {
         record.blocks.push(redone);
         let mended = Pairing::of(&record, &Policy::default());
         assert_eq!((mended.pairs, mended.faults.len()), (6, 0));
+    }
+
+    #[test]
+    fn alternatives_share_the_iterations_of_a_block() {
+        let two = [
+            EndpointSpec::new("GET a", 10.0),
+            EndpointSpec::new("GET b", 10.0),
+        ];
+        let mut record = record(1, 6, 50, &two);
+        record.interrupted = true;
+        // Of 100 iterations, 50 have sent each: the last block is whole.
+        record.load.requests_per_endpoint *= 2;
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 5);
+        for endpoint in &mut record.scenario.endpoints {
+            endpoint.share = Some(0.5);
+        }
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 6);
     }
 
     #[test]

@@ -18,6 +18,10 @@ pub const STEAL_SHARE_MAX: f64 = 0.05;
 /// requests did not start together.
 pub const GENERATOR_LAG_P99_US_MAX: u64 = 5_000;
 
+/// A block of which a generator thread computed for a larger share of the time is invalid: the
+/// generator was the limit, and not the service.
+pub const GENERATOR_BUSY_SHARE_MAX: f64 = 0.95;
+
 /// How the comparison judges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencyHistogram;
 
+pub use open::{OpenBlock, OpenLoad, OpenStage};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
+mod open;
 mod watched;
 
 /// The schema name every record carries.
@@ -40,6 +42,9 @@ pub struct RunRecord {
     pub harness: Harness,
     /// Where it was measured.
     pub machine: Machine,
+    /// What that machine could measure at all, right before. Since 1.3.
+    #[serde(default)]
+    pub floor: Option<MachineFloor>,
     /// What was sent.
     pub scenario: ScenarioIdentity,
     /// How it was sent.
@@ -95,8 +100,19 @@ pub struct Machine {
     pub colocated: bool,
 }
 
+/// What a server that does nothing looked like on the same machine to the same load engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineFloor {
+    /// Median response time with one user.
+    pub response_us_p50: u64,
+    /// 99th percentile of the same.
+    pub response_us_p99: u64,
+    /// Answers per second with 50 users.
+    pub requests_per_second: f64,
+}
+
 /// Which scenario ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioIdentity {
     /// Name of the scenario.
     pub name: String,
@@ -107,7 +123,7 @@ pub struct ScenarioIdentity {
 }
 
 /// One request of a scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointIdentity {
     /// Its name in the scenario, the key of [`Block::endpoints`].
     pub name: String,
@@ -120,6 +136,10 @@ pub struct EndpointIdentity {
     /// False when the scenario wants its times shown and not judged. Since 1.1.
     #[serde(default = "judged_unless_said")]
     pub judged: bool,
+    /// The part of the iterations that send it, where its weight leaves some to its alternatives:
+    /// more than 0, less than 1. Since 1.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 fn judged_unless_said() -> bool {
@@ -131,9 +151,11 @@ fn judged_unless_said() -> bool {
 pub struct Load {
     /// `closed` (users wait for their answer) or `open` (arrivals do not).
     pub model: String,
-    /// Concurrency of each level, for the closed model.
+    /// Concurrency of each level, for the closed model; for the open one the offered rate of
+    /// each, in thousandths of an arrival per second.
     pub levels: Vec<u32>,
-    /// Measured requests per endpoint, level and block.
+    /// Measured iterations per level and block: so many requests to each endpoint, and to those
+    /// with a [`share`](EndpointIdentity::share) about that part of them.
     pub requests_per_endpoint: u64,
     /// Warm-up iterations per user before the first measured request.
     pub warmup_per_user: u32,
@@ -152,6 +174,9 @@ pub struct Load {
     /// The bystander's requests beside the load, where there are any. Since 1.1.
     #[serde(default)]
     pub probe: Option<ProbeLoad>,
+    /// How arrivals came, where the model is `open`. Since 1.3.
+    #[serde(default)]
+    pub open: Option<OpenLoad>,
 }
 
 /// The bystander probe: requests at a constant rate, whatever the answers do.
@@ -217,7 +242,7 @@ pub struct Block {
     pub pair: u32,
     /// 0 or 1: first or second within its pair.
     pub position: u32,
-    /// Concurrency of this block.
+    /// One of [`Load::levels`]: concurrency, or the offered rate in thousandths per second.
     pub level: u32,
     /// The monitor's or the harness's id of the process that served it.
     pub process_start_id: Option<String>,
@@ -253,8 +278,15 @@ pub struct Block {
     /// What a watch from outside told of its event loops, where one was asked for. Since 1.2.
     #[serde(default)]
     pub watch: Option<Watched>,
+    /// What became of the arrivals, where the load was open. Since 1.3.
+    #[serde(default)]
+    pub open: Option<OpenBlock>,
     /// CPU that the generator itself used, without that of the probe.
     pub generator_cpu_us: u64,
+    /// Largest share of the block's time for which one of the generator's threads computed, 0 to
+    /// 1: near 1 it was the limit, and not the service. Since 1.3.
+    #[serde(default)]
+    pub generator_busy_share: Option<f64>,
     /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
     pub steal_share: Option<f64>,
     /// Whether the block may be judged.

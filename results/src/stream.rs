@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::comparison::{Estimate, Metric};
 use crate::histogram::LatencyHistogram;
+use crate::level::Level;
 use crate::measure::{Times, percentile};
 use crate::order_statistics::interval_ranks;
 use crate::record::{Block, EndpointIdentity, EndpointSamples, ErrorKind, RunRecord};
@@ -15,8 +16,8 @@ use crate::validate::saturating_sum;
 pub struct StreamSummary {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
-    /// Concurrency.
-    pub level: u32,
+    /// Concurrency or offered rate.
+    pub level: Level,
     /// Its name in the scenario.
     pub endpoint: String,
     /// Complete streams.
@@ -65,7 +66,12 @@ pub fn streams(record: &RunRecord) -> Vec<StreamSummary> {
             let blocks: Vec<&Block> = valid()
                 .filter(|block| block.arm == *arm && block.level == *level)
                 .collect();
-            found.extend(summary(arm, *level, endpoint, &blocks));
+            found.extend(summary(
+                arm,
+                Level::of(&record.load, *level),
+                endpoint,
+                &blocks,
+            ));
         }
     }
     found
@@ -73,7 +79,7 @@ pub fn streams(record: &RunRecord) -> Vec<StreamSummary> {
 
 fn summary(
     arm: &str,
-    level: u32,
+    level: Level,
     endpoint: &EndpointIdentity,
     blocks: &[&Block],
 ) -> Option<StreamSummary> {

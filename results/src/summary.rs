@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::comparison::{Estimate, Metric};
+use crate::level::Level;
 use crate::measure::{Subject, Times, estimate};
 use crate::order_statistics::requests_needed;
-use crate::record::{Block, ErrorKind, RunRecord};
+use crate::record::{Block, ErrorKind, OpenBlock, RunRecord};
+use crate::saturation;
+use crate::wording;
 
 /// One arm × level × endpoint of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Key of [`RunRecord::arms`].
     pub arm: String,
-    /// Concurrency.
-    pub level: u32,
+    /// Concurrency or offered rate.
+    pub level: Level,
     /// Endpoint, or `None` for the whole service.
     pub endpoint: Option<String>,
     /// Valid blocks behind it.
@@ -27,6 +30,11 @@ pub struct Summary {
     pub errors: BTreeMap<ErrorKind, u64>,
     /// Successes per second of the blocks' wall time.
     pub throughput_per_second: f64,
+    /// What the service did with an open load's arrivals, in words, of its worst block; only of
+    /// the whole service.
+    pub arrivals: Option<String>,
+    /// In most of its blocks the service could not keep up with the arrivals.
+    pub is_saturated: bool,
     /// Response percentiles in ms; empty for the whole service, whose requests are
     /// not alike.
     pub percentiles: Vec<Percentile>,
@@ -72,13 +80,14 @@ pub fn summarise(record: &RunRecord) -> Vec<Summary> {
             .filter(|block| block.validity.ok && block.arm == arm && block.level == level)
             .collect();
         let subjects = record.scenario.endpoints.iter().map(Some).chain([None]);
+        let level = Level::of(&record.load, level);
         summaries.extend(subjects.map(|subject| summary(arm, level, &blocks, subject)));
     }
     summaries.sort_by_key(|summary| (summary.arm != "before", summary.level));
     summaries
 }
 
-fn summary(arm: &str, level: u32, blocks: &[&Block], subject: Subject<'_>) -> Summary {
+fn summary(arm: &str, level: Level, blocks: &[&Block], subject: Subject<'_>) -> Summary {
     let mut completed = 0u64;
     let mut errors: BTreeMap<ErrorKind, u64> = BTreeMap::new();
     for block in blocks {
@@ -121,6 +130,8 @@ fn summary(arm: &str, level: u32, blocks: &[&Block], subject: Subject<'_>) -> Su
         } else {
             0.0
         },
+        arrivals: subject.is_none().then(|| arrivals(blocks)).flatten(),
+        is_saturated: saturation::mostly(blocks),
         percentiles: percentiles(blocks, subject),
         response_us_max: Times::of(samples, Metric::ResponseP50)
             .and_then(|times| times.longest_us()),
@@ -129,6 +140,14 @@ fn summary(arm: &str, level: u32, blocks: &[&Block], subject: Subject<'_>) -> Su
         threads: subject.is_none().then(|| value(Metric::Threads)).flatten(),
         rss_mib: subject.is_none().then(|| value(Metric::RssMib)).flatten(),
     }
+}
+
+/// Of the block that served the smallest share.
+fn arrivals(blocks: &[&Block]) -> Option<String> {
+    let open = blocks.iter().filter_map(|block| block.open.as_ref());
+    let share = |block: &OpenBlock| block.ended_in_time as f64 / block.arrivals.max(1) as f64;
+    let worst = open.min_by(|one, other| share(one).total_cmp(&share(other)))?;
+    saturation::sentence(worst)
 }
 
 fn percentiles(blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
@@ -155,9 +174,45 @@ fn percentiles(blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
     .collect()
 }
 
+/// Endpoints that were answered about as fast as a server that does nothing, with what that
+/// means; empty where the floor is not known.
+pub fn near_the_floor(record: &RunRecord) -> Vec<String> {
+    const TIMES_FLOOR: f64 = 2.0;
+    let Some(floor) = &record.floor else {
+        return Vec::new();
+    };
+    let floor_ms = floor.response_us_p50 as f64 / 1_000.0;
+    let mut near: Vec<(String, f64)> = Vec::new();
+    for summary in summarise(record) {
+        let median = summary.percentiles.first();
+        let value = median.and_then(|median| median.estimate.value);
+        let (Some(endpoint), Some(ms)) = (summary.endpoint, value) else {
+            continue;
+        };
+        if ms >= TIMES_FLOOR * floor_ms {
+            continue;
+        }
+        match near.iter_mut().find(|(name, _)| *name == endpoint) {
+            Some((_, least)) => *least = least.min(ms),
+            None => near.push((endpoint, ms)),
+        }
+    }
+    near.into_iter()
+        .map(|(endpoint, ms)| {
+            format!(
+                "{endpoint}: its p50 of {} ms is hardly more than the {} ms of a server that does \
+                 nothing on this machine: mostly the machine was measured.",
+                wording::number(ms),
+                wording::number(floor_ms)
+            )
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::MachineFloor;
     use crate::synthetic::{EndpointSpec, record, run_record};
 
     #[test]
@@ -187,7 +242,7 @@ mod tests {
                 };
                 let percentiles: Vec<String> = row.percentiles.iter().map(shown).collect();
                 format!(
-                    "{} c={} {:?}: {} of {} ok, {:?}, {:.0}/s, max {:?}, blocked {:?}, threads {:?}\n  {}",
+                    "{} {} {:?}: {} of {} ok, {:?}, {:.0}/s, max {:?}, blocked {:?}, threads {:?}\n  {}",
                     row.arm,
                     row.level,
                     row.endpoint,
@@ -203,6 +258,24 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(text.join("\n"));
+    }
+
+    #[test]
+    fn what_is_as_fast_as_nothing_is_named() {
+        let specs = [
+            EndpointSpec::new("GET a", 0.1),
+            EndpointSpec::new("GET b", 20.0),
+        ];
+        let mut measured = run_record(1, 400, &specs);
+        assert_eq!(near_the_floor(&measured), Vec::<String>::new());
+        measured.floor = Some(MachineFloor {
+            response_us_p50: 80,
+            response_us_p99: 400,
+            requests_per_second: 20_000.0,
+        });
+        let near = near_the_floor(&measured);
+        assert_eq!(near.len(), 1, "{near:?}");
+        assert!(near[0].starts_with("GET a: its p50 of 0."), "{near:?}");
     }
 
     #[test]

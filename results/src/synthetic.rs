@@ -6,6 +6,7 @@
 //! drifts during the session, and a level of its own for every process start.
 
 mod bystander;
+mod open;
 mod stream;
 mod watch;
 
@@ -24,6 +25,7 @@ use crate::record::{
 };
 
 pub use bystander::{ProbeSpec, add_probe};
+pub use open::add_open;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 
@@ -157,10 +159,7 @@ impl Session {
         let wall_ns = (busy_us / 20.0 * 1_000.0) as u64 + 1;
         let started_mono_ns = *clock_ns;
         *clock_ns += wall_ns + 2_000_000_000;
-        let mut errors = BTreeMap::new();
-        for (kind, count) in samples.values().flat_map(|s: &EndpointSamples| &s.errors) {
-            *errors.entry(*kind).or_insert(0) += count;
-        }
+        let errors = errors_of(&samples);
         let offered = requests * endpoints.len() as u64;
         let completed = samples.values().map(|s| s.completed).sum();
         let changed = endpoints.iter().any(|spec| spec.ratio != 1.0);
@@ -192,6 +191,8 @@ impl Session {
             }),
             process: Some(self.process(offered * cpu_us)),
             watch: None,
+            open: None,
+            generator_busy_share: Some(0.2),
             generator_cpu_us: offered * 12,
             steal_share: Some(0.001),
             validity: BlockValidity {
@@ -305,6 +306,14 @@ impl Session {
     }
 }
 
+fn errors_of(samples: &BTreeMap<String, EndpointSamples>) -> BTreeMap<ErrorKind, u64> {
+    let mut errors = BTreeMap::new();
+    for (kind, count) in samples.values().flat_map(|samples| &samples.errors) {
+        *errors.entry(*kind).or_insert(0) += count;
+    }
+    errors
+}
+
 /// Blocks begin 5 s apart.
 fn started_utc(index: u32) -> String {
     let (minute, second) = (index / 12 % 60, index % 12 * 5);
@@ -365,6 +374,7 @@ fn envelope(
             git: None,
         },
         machine: machine(),
+        floor: None,
         scenario: ScenarioIdentity {
             name: "synthetic".to_owned(),
             sha256: "00".repeat(32),
@@ -382,6 +392,7 @@ fn envelope(
             store_round_trip_us: Some(500),
             store_round_trip_us_measured: Some(560),
             probe: None,
+            open: None,
         },
         step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]
@@ -435,6 +446,7 @@ fn identity(spec: &EndpointSpec) -> EndpointIdentity {
         path: format!("/api/v1/{}", rest.replace(' ', "-")),
         timeout_ms: 10_000,
         judged: true,
+        share: None,
     }
 }
 

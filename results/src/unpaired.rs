@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use crate::candidate::{requests_per_block, subject_name};
 use crate::compare::{CompareError, Sides, conclude};
 use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale, Validity};
+use crate::level::Level;
 use crate::measure::{Subject, estimate};
 use crate::pairing::{faults_of, format_warning};
 use crate::policy::Policy;
-use crate::record::{Arm, Block, RunRecord};
+use crate::record::{Arm, Block, OpenLoad, RunRecord};
+use crate::saturation::{self, Saturation};
 
 /// Compares two records of one version each.
 ///
@@ -47,8 +49,8 @@ pub fn compare_unpaired(
         .warnings
         .extend([before, after].into_iter().filter_map(format_warning));
     validity.warnings.extend(sides.doubt_of_probe());
-    let cells = cells(before, &sides, policy);
-    let mut comparison = conclude(after, policy, cells, validity, 0, false, &sides);
+    let (cells, saturation) = cells(before, &sides, policy);
+    let mut comparison = conclude(after, policy, cells, saturation, validity, 0, false, &sides);
     comparison.label = format!("{} → {}", before.label, after.label);
     Ok(comparison)
 }
@@ -89,7 +91,8 @@ fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
             ("scenario", record.scenario.name.clone()),
             ("scenario's hash", record.scenario.sha256.clone()),
             ("load model", record.load.model.clone()),
-            ("concurrency levels", format!("{:?}", record.load.levels)),
+            ("levels", levels(record)),
+            ("arrivals", arrivals(record.load.open.as_ref())),
             (
                 "requests per endpoint",
                 record.load.requests_per_endpoint.to_string(),
@@ -106,6 +109,35 @@ fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
         .filter(|((_, one), (_, other))| one != other)
         .map(|((key, one), (_, other))| format!("{key} {one} before, {other} after"))
         .collect()
+}
+
+fn levels(record: &RunRecord) -> String {
+    let levels = record.load.levels.iter();
+    let levels: Vec<String> = levels
+        .map(|level| Level::of(&record.load, *level).to_string())
+        .collect();
+    levels.join(", ")
+}
+
+/// How an open load came.
+fn arrivals(open: Option<&OpenLoad>) -> String {
+    let Some(open) = open else {
+        return "none".to_owned();
+    };
+    let stages: Vec<String> = open
+        .stages
+        .iter()
+        .map(|stage| {
+            let rate = stage.rate_per_second.map(|rate| format!("{rate}/s for "));
+            format!("{}{} ms", rate.unwrap_or_default(), stage.duration_ms)
+        })
+        .collect();
+    format!(
+        "{}, {}, at most {} in flight",
+        open.arrivals,
+        stages.join(", "),
+        open.in_flight_max
+    )
 }
 
 fn probe(record: &RunRecord) -> String {
@@ -152,7 +184,8 @@ fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> Vec<Cell> {
+fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> (Vec<Cell>, Vec<Saturation>) {
+    let mut found = Vec::new();
     let levels: BTreeSet<u32> = sides.before.iter().map(|block| block.level).collect();
     let mut cells = Vec::new();
     for level in levels {
@@ -164,6 +197,10 @@ fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> Vec<Cell> {
                 .collect()
         };
         let (before, after) = (at_level(&sides.before), at_level(&sides.after));
+        let level = Level::of(&record.load, level);
+        let blocks = [&before, &after].map(|arm| arm.iter().collect::<Vec<&Block>>());
+        let saturation = saturation::of(level, &blocks[0], &blocks[1]);
+        found.extend(saturation);
         let subjects = record.scenario.endpoints.iter().map(Some).chain([None]);
         for subject in subjects {
             for metric in Metric::ALL {
@@ -171,22 +208,29 @@ fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> Vec<Cell> {
                     let blocks: Vec<&Block> = blocks.iter().collect();
                     estimate(&blocks, subject, metric)
                 };
-                cells.extend(cell(
-                    level,
-                    subject,
-                    metric,
-                    of(&before),
-                    of(&after),
-                    policy,
-                ));
+                let mut cell = cell(level, subject, metric, of(&before), of(&after), policy);
+                if let (Some(cell), Some(saturation)) = (&mut cell, &saturation) {
+                    settle(cell, saturation);
+                }
+                cells.extend(cell);
             }
         }
     }
-    cells
+    (cells, found)
+}
+
+/// Where a version was saturated, that is the answer.
+fn settle(cell: &mut Cell, saturation: &Saturation) {
+    if let Some((outcome, note)) = saturation.outcome(cell.metric) {
+        cell.judged = outcome != Outcome::Saturated;
+        cell.change = None;
+        cell.outcome = outcome;
+        cell.note = Some(note);
+    }
 }
 
 fn cell(
-    level: u32,
+    level: Level,
     subject: Subject<'_>,
     metric: Metric,
     before: Estimate,

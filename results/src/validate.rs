@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram::LatencyHistogram;
-use crate::record::{Block, EndpointSamples, ErrorKind, ProbeSamples, RunRecord};
+use crate::level;
+use crate::record::{Block, EndpointSamples, ErrorKind, OpenBlock, ProbeSamples, RunRecord};
 
 /// The first thing that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,7 @@ impl RunRecord {
     /// The first [`Violation`], with its place.
     pub fn validate(&self) -> Result<(), Violation> {
         self.validate_arms()?;
+        self.validate_load()?;
         if self.scenario.endpoints.is_empty() {
             return violation(
                 "scenario.endpoints".to_owned(),
@@ -63,6 +65,22 @@ impl RunRecord {
             }
         }
         Ok(())
+    }
+
+    /// An open load says how it came, and only an open one does.
+    fn validate_load(&self) -> Result<(), Violation> {
+        let is_open = self.load.model == level::OPEN;
+        if is_open == self.load.open.is_some() {
+            return Ok(());
+        }
+        let found = if is_open { "missing" } else { "present" };
+        violation(
+            "load.open".to_owned(),
+            format!(
+                "{found} although the model is {:?}; an open load has it, others don't",
+                self.load.model
+            ),
+        )
     }
 
     fn validate_arms(&self) -> Result<(), Violation> {
@@ -117,6 +135,18 @@ impl RunRecord {
                 place("steal_share"),
                 "expected a share between 0 and 1".to_owned(),
             );
+        }
+        if block
+            .generator_busy_share
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return violation(
+                place("generator_busy_share"),
+                "expected a share between 0 and 1".to_owned(),
+            );
+        }
+        if let Some(open) = &block.open {
+            validate_open(&place("open"), open)?;
         }
         if block.wall_ns == 0 && block.completed > 0 {
             return violation(
@@ -179,6 +209,26 @@ fn validate_samples(place: &str, samples: &EndpointSamples) -> Result<(), Violat
             ("failed", &samples.failed, total(&samples.errors)),
         ],
     )
+}
+
+fn validate_open(place: &str, open: &OpenBlock) -> Result<(), Violation> {
+    let parts = [
+        ("begun", open.begun.saturating_add(open.queued_at_end)),
+        ("ended_in_time", open.ended_in_time),
+        ("arrivals_fourth_quarter", open.arrivals_fourth_quarter),
+    ];
+    for (field, count) in parts {
+        if count > open.arrivals {
+            return violation(
+                format!("{place}.{field}"),
+                format!(
+                    "stands for {count} arrivals, expected at most the {} that came",
+                    open.arrivals
+                ),
+            );
+        }
+    }
+    Ok(())
 }
 
 fn validate_probe(place: &str, probe: &ProbeSamples) -> Result<(), Violation> {

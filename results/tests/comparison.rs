@@ -2,6 +2,7 @@
 
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Decision, Outcome, Scale, Verdict};
+use unstall_results::level::Level;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
@@ -243,7 +244,7 @@ fn several_levels_are_cells_of_one_family() {
         comparison
             .cells
             .iter()
-            .filter(|cell| cell.level == 50)
+            .filter(|cell| cell.level == Level::Users(50))
             .count()
             * 2,
         comparison.cells.len()

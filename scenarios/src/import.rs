@@ -18,10 +18,12 @@
 mod ambient;
 mod content;
 mod curl;
+mod curl_call;
 mod curl_options;
 mod curl_values;
 mod draft;
 mod har;
+mod mend;
 mod multipart;
 mod openapi;
 mod openapi_content;
@@ -146,7 +148,10 @@ mod tests {
 
     #[test]
     fn any_title_becomes_a_name() {
-        assert_eq!(scenario_name("Swagger Petstore – 3.0!"), "swagger-petstore-3-0");
+        assert_eq!(
+            scenario_name("Swagger Petstore – 3.0!"),
+            "swagger-petstore-3-0"
+        );
         assert_eq!(scenario_name("  "), "imported");
         assert_eq!(scenario_name("ÄÖÜ"), "imported");
     }

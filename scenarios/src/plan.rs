@@ -70,6 +70,11 @@ impl Plan {
         sent.count()
     }
 
+    /// Whether every user makes requests of its own before the load.
+    pub fn sets_up_users(&self) -> bool {
+        self.setup.iter().any(|setup| setup.per == Per::User)
+    }
+
     /// The endpoints' names, in order.
     pub fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(|request| request.name.as_str())

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use choices::{FormField, RawBody, Scalars, ThinkText};
+use choices::{FormField, RawBody, Repeated, ThinkText};
 use values::{DurationText, Ordered, Scalar, StatusSchema, Statuses, Test};
 
 pub(crate) mod choices;
@@ -205,8 +205,8 @@ pub(crate) struct Setup {
     pub(crate) path: String,
     /// Query parameters; a list repeats one.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Scalars>")]
-    pub(crate) query: Ordered<Scalars>,
+    #[schemars(with = "BTreeMap<String, Repeated<Scalar>>")]
+    pub(crate) query: Ordered<Repeated<Scalar>>,
     /// Headers, beside the defaults.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Scalar>")]
@@ -214,11 +214,11 @@ pub(crate) struct Setup {
     /// A JSON body.
     pub(crate) json: Option<Json>,
     /// A URL-encoded form; a list repeats a field.
-    #[schemars(with = "Option<BTreeMap<String, Scalars>>")]
-    pub(crate) form: Option<Ordered<Scalars>>,
-    /// A multipart form of texts and files.
-    #[schemars(with = "Option<BTreeMap<String, FormField>>")]
-    pub(crate) multipart: Option<Ordered<FormField>>,
+    #[schemars(with = "Option<BTreeMap<String, Repeated<Scalar>>>")]
+    pub(crate) form: Option<Ordered<Repeated<Scalar>>>,
+    /// A multipart form of texts and files; a list repeats a part.
+    #[schemars(with = "Option<BTreeMap<String, Repeated<FormField>>>")]
+    pub(crate) multipart: Option<Ordered<Repeated<FormField>>>,
     /// Any other body, a text or `{ file = "…" }`; needs `content_type`.
     pub(crate) body: Option<RawBody>,
     /// The content type of `body`.
@@ -261,8 +261,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// Query parameters; a list repeats one.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Scalars>")]
-    pub(crate) query: Ordered<Scalars>,
+    #[schemars(with = "BTreeMap<String, Repeated<Scalar>>")]
+    pub(crate) query: Ordered<Repeated<Scalar>>,
     /// Headers, beside the defaults.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Scalar>")]
@@ -270,11 +270,11 @@ pub(crate) struct Request {
     /// A JSON body.
     pub(crate) json: Option<Json>,
     /// A URL-encoded form; a list repeats a field.
-    #[schemars(with = "Option<BTreeMap<String, Scalars>>")]
-    pub(crate) form: Option<Ordered<Scalars>>,
-    /// A multipart form of texts and files.
-    #[schemars(with = "Option<BTreeMap<String, FormField>>")]
-    pub(crate) multipart: Option<Ordered<FormField>>,
+    #[schemars(with = "Option<BTreeMap<String, Repeated<Scalar>>>")]
+    pub(crate) form: Option<Ordered<Repeated<Scalar>>>,
+    /// A multipart form of texts and files; a list repeats a part.
+    #[schemars(with = "Option<BTreeMap<String, Repeated<FormField>>>")]
+    pub(crate) multipart: Option<Ordered<Repeated<FormField>>>,
     /// Any other body, a text or `{ file = "…" }`; needs `content_type`.
     pub(crate) body: Option<RawBody>,
     /// The content type of `body`.

@@ -123,6 +123,49 @@ fn multipart_avoids_a_boundary_that_a_value_has() {
 }
 
 #[test]
+fn multipart_sends_files_as_they_are_and_repeats_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.bin"), b"\x00\xff unstall-boundary-0").unwrap();
+    let text = r#"
+name = "a"
+[[request]]
+name = "r"
+method = "POST"
+path = "/"
+multipart = { f = [{ file = "a.bin", content_type = "image/png" }, { file = "a.bin", filename = "b\"\r\n" }], t = [1, "${user}", { text = "{}", content_type = "application/json" }] }
+"#;
+    let path = folder.path().join("a.toml");
+    std::fs::write(&path, text).unwrap();
+    let plan = Arc::new(Plan::load(&path, &Inputs::default()).unwrap());
+    let sent = render(&plan, 3);
+    let boundary = "unstall-boundary-1";
+    let part = |head: &str, content: &[u8]| {
+        let head = format!("--{boundary}\r\ncontent-disposition: form-data; {head}\r\n\r\n");
+        [head.as_bytes(), content, b"\r\n"].concat()
+    };
+    let file = b"\x00\xff unstall-boundary-0";
+    let expected = [
+        part(
+            "name=\"f\"; filename=\"a.bin\"\r\ncontent-type: image/png",
+            file,
+        ),
+        part(
+            "name=\"f\"; filename=\"b%22%0D%0A\"\r\ncontent-type: application/octet-stream",
+            file,
+        ),
+        part("name=\"t\"", b"1"),
+        part("name=\"t\"", b"3"),
+        part("name=\"t\"\r\ncontent-type: application/json", b"{}"),
+        format!("--{boundary}--\r\n").into_bytes(),
+    ];
+    assert_eq!(sent.body, expected.concat());
+    assert_eq!(
+        sent.headers[0].1,
+        format!("multipart/form-data; boundary={boundary}")
+    );
+}
+
+#[test]
 fn what_needs_only_absent_variables_is_left_out() {
     let plan = plan(
         "none = { optional = true }",

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::engine::Amount;
+use unstall_bench_harness::engine::{Amount, LoadModel};
 use unstall_bench_harness::process_group::ServiceCommand;
+use unstall_bench_harness::{floor, limits};
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
 use unstall_results::record::Load;
@@ -14,7 +15,7 @@ use crate::arguments::AbArguments;
 use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
 use crate::judgement::{AFTER, BEFORE, Judgement};
-use crate::opening::{self, Opening};
+use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
 use crate::session::{self, Prepared, Session, Stage, Turn};
 use crate::version::Version;
@@ -84,8 +85,10 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         ready: arguments.ready,
         before_block,
     };
+    let floor = floor::measure()?;
     let mut judgement = Judgement::default();
-    for session in sessions {
+    for mut session in sessions {
+        session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut versions, console, &stop)?;
     }
     let mut outcome = judgement.outcome(console);
@@ -98,6 +101,54 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     Ok(outcome)
 }
 
+/// The levels of load, each with its key in the record.
+struct Levels {
+    keys: Vec<u32>,
+    requests_per_endpoint: u64,
+    open: Option<OpenLevels>,
+}
+
+impl Levels {
+    fn of(arguments: &AbArguments, plan: &Plan) -> anyhow::Result<Self> {
+        let beside = Beside {
+            asks_for_closed: !arguments.concurrency.is_empty() || arguments.requests.is_some(),
+            duration: arguments.duration,
+        };
+        if let Some(open) = OpenLevels::choose(&arguments.open, beside, plan)? {
+            return Ok(Self {
+                keys: open.keys(),
+                requests_per_endpoint: open.arrivals_min(),
+                open: Some(open),
+            });
+        }
+        let requests = arguments
+            .requests
+            .or(plan.load.requests)
+            .unwrap_or(REQUESTS_DEFAULT);
+        let users = users(arguments, plan);
+        opening::busy(&users, requests)?;
+        Ok(Self {
+            keys: users,
+            requests_per_endpoint: requests,
+            open: None,
+        })
+    }
+
+    /// The load of one of the keys.
+    fn load(&self, key: u32) -> LoadModel {
+        let open = self.open.as_ref().and_then(|open| open.load(key));
+        open.unwrap_or(LoadModel::Closed {
+            users: key,
+            amount: Amount::PerEndpoint(self.requests_per_endpoint),
+        })
+    }
+
+    fn users_max(&self) -> u32 {
+        let users = self.keys.iter().map(|key| self.load(*key).users());
+        users.max().unwrap_or(0)
+    }
+}
+
 /// Everything that is decided before the first block.
 fn open(
     arguments: &AbArguments,
@@ -107,23 +158,21 @@ fn open(
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let seed = identity::seed(arguments.seed);
-    let requests = arguments
-        .requests
-        .or(plan.load.requests)
-        .unwrap_or(REQUESTS_DEFAULT);
-    let levels = levels(arguments, &plan);
-    opening::busy(&levels, requests)?;
+    let levels = Levels::of(arguments, &plan)?;
+    let requests = levels.requests_per_endpoint;
+    limits::allow_connections(levels.users_max())?;
     let design = Design::new(
         arguments.pairs,
-        levels,
+        levels.keys.clone(),
         Policy::default().alpha,
         seed,
         requests,
     )?;
-    let turns = session::turns(&design, Amount::PerEndpoint(requests));
+    let turns = session::turns(&design, |key| levels.load(key));
+    let open_record = levels.open.as_ref().and_then(OpenLevels::record);
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
-        model: "closed".to_owned(),
+        model: opening::model(open_record.as_ref()),
         levels: design.levels().to_vec(),
         requests_per_endpoint: requests,
         warmup_per_user,
@@ -139,6 +188,7 @@ fn open(
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),
+        open: open_record,
     };
     Opening {
         placement: Placement::of(common),
@@ -159,7 +209,7 @@ fn open(
 
 /// The levels asked for; else the usual one, or the scenario's own if it makes too few requests
 /// to keep so many users busy.
-fn levels(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
+fn users(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
     const USUAL: u32 = 20;
     if !arguments.concurrency.is_empty() {
         return arguments.concurrency.clone();

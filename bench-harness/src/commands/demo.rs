@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::Amount;
+use unstall_bench_harness::engine::{Amount, LoadModel};
 use unstall_bench_harness::process_group::{REFERENCE, find_program};
 use unstall_reports::markdown;
 use unstall_results::comparison::Metric;
@@ -176,7 +176,8 @@ fn open(
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
     let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
-    let turns = session::turns(&design, Amount::PerEndpoint(REQUESTS));
+    let amount = Amount::PerEndpoint(REQUESTS);
+    let turns = session::turns(&design, |users| LoadModel::Closed { users, amount });
     let (warmup_per_user, warmup_ms_min) = if arguments.quick {
         WARMUP_QUICK
     } else {
@@ -194,6 +195,7 @@ fn open(
         store_round_trip_us: Some(servers.round_trip_us()),
         store_round_trip_us_measured: Some(servers.round_trip_us_measured()),
         probe: opening::probe(&replay.scenario),
+        open: None,
     };
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),

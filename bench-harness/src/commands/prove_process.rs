@@ -23,6 +23,9 @@ use crate::{interrupt, proof_text};
 /// How often the end of the time and Ctrl-C are looked for.
 const TICK: Duration = Duration::from_millis(50);
 
+const DIED: &str = "the thread that traces died, so nothing is proven: its last words are above; this \
+                    is a fault of unstall";
+
 pub(crate) fn execute(
     pid: u32,
     arguments: &ProveArguments,
@@ -46,6 +49,7 @@ pub(crate) fn execute(
     }
     let before = tracer.certificate();
     let end = wait(&tracer, arguments.duration, &stop);
+    anyhow::ensure!(end != Some(TraceEnd::Failed), DIED);
     let after = tracer.finish();
     if arguments.events {
         return Ok(end_of_events(end, after));
@@ -135,7 +139,12 @@ fn trace_stretches(pid: u32) -> anyhow::Result<Outcome> {
             }
         });
         let tracer = Tracer::attach(pid, options.clone(), sink)?;
-        while tracer.wait_for_end(Duration::from_secs(3_600)).is_none() {}
+        let end = loop {
+            if let Some(end) = tracer.wait_for_end(Duration::from_secs(3_600)) {
+                break end;
+            }
+        };
+        anyhow::ensure!(end != TraceEnd::Failed, DIED);
     }
     Ok(Outcome::default())
 }

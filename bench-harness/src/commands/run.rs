@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstall_bench_harness::engine::{Amount, Target};
+use unstall_bench_harness::engine::{Amount, LoadModel, Target};
+use unstall_bench_harness::{floor, limits};
 use unstall_results::comparison::Verdict;
-use unstall_results::record::{Load, RunRecord};
+use unstall_results::record::{Load, OpenLoad, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
 use crate::judgement::{Judgement, ONLY};
-use crate::opening::{self, Opening};
+use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
 use crate::session::{Prepared, Session, Stage, Turn};
 use crate::{identity, inputs, interrupt, version};
@@ -59,8 +60,10 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
         .collect::<anyhow::Result<Vec<Session>>>()?;
     opening::reachable(&target, &plans)?;
     let stop = interrupt::listen()?;
+    let floor = floor::measure()?;
     let mut judgement = Judgement::default();
-    for session in sessions {
+    for mut session in sessions {
+        session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut Running(target.clone()), console, &stop)?;
     }
     let mut outcome = judgement.outcome(console);
@@ -71,36 +74,64 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     Ok(outcome)
 }
 
+/// One block per level.
+struct Levels {
+    blocks: Vec<LoadModel>,
+    /// What every level is sure to have; 0 where time ends a level.
+    requests_per_endpoint: u64,
+    open: Option<OpenLoad>,
+}
+
+impl Levels {
+    fn of(arguments: &RunArguments, plan: &Plan) -> anyhow::Result<Self> {
+        let beside = Beside {
+            asks_for_closed: !arguments.concurrency.is_empty()
+                || arguments.requests.is_some()
+                || arguments.rounds.is_some(),
+            duration: arguments.duration,
+        };
+        if let Some(open) = OpenLevels::choose(&arguments.open, beside, plan)? {
+            return Ok(Self {
+                blocks: open.loads().collect(),
+                requests_per_endpoint: open.arrivals_min(),
+                open: open.record(),
+            });
+        }
+        let levels = levels(arguments, plan)?;
+        if let Some(requests) = arguments.requests {
+            opening::busy(&levels, requests)?;
+        }
+        let amounts: Vec<(u32, Amount)> = levels
+            .into_iter()
+            .map(|users| (users, amount(arguments, plan, users)))
+            .collect();
+        let counts = amounts.iter().filter_map(|(_, amount)| match amount {
+            Amount::PerEndpoint(requests) => Some(*requests),
+            Amount::For(_) => None,
+        });
+        Ok(Self {
+            requests_per_endpoint: counts.min().unwrap_or(0),
+            blocks: amounts
+                .into_iter()
+                .map(|(users, amount)| LoadModel::Closed { users, amount })
+                .collect(),
+            open: None,
+        })
+    }
+}
+
 /// Everything that is decided before the first request.
 fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let levels = levels(arguments, &plan)?;
-    if let Some(requests) = arguments.requests {
-        opening::busy(&levels, requests)?;
-    }
-    let turns: Vec<Turn> = levels
-        .iter()
-        .map(|&level| {
-            let amount = amount(arguments, &plan, level);
-            Turn {
-                arm: ONLY,
-                pair: 0,
-                position: 0,
-                level,
-                amount,
-            }
-        })
-        .collect();
-    let counts = turns.iter().filter_map(|turn| match turn.amount {
-        Amount::PerEndpoint(requests) => Some(requests),
-        Amount::For(_) => None,
-    });
+    let levels = Levels::of(arguments, &plan)?;
+    let users = levels.blocks.iter().map(LoadModel::users).max();
+    limits::allow_connections(users.unwrap_or(0))?;
+    let keys = levels.blocks.iter().map(|block| block.level().key());
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
-        model: "closed".to_owned(),
-        // What every level is sure to have; 0 where time ends a level.
-        requests_per_endpoint: counts.min().unwrap_or(0),
-        levels,
+        model: opening::model(levels.open.as_ref()),
+        requests_per_endpoint: levels.requests_per_endpoint,
+        levels: keys.collect(),
         warmup_per_user,
         warmup_ms_min,
         pairs: 0,
@@ -109,6 +140,13 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),
+        open: levels.open,
+    };
+    let turn = |load| Turn {
+        arm: ONLY,
+        pair: 0,
+        position: 0,
+        load,
     };
     let arm = version::arm_of(&arguments.target, target);
     Opening {
@@ -116,7 +154,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         label: common.label.clone().unwrap_or_else(|| plan.name.clone()),
         plan,
         load,
-        turns,
+        turns: levels.blocks.into_iter().map(turn).collect(),
         arms: BTreeMap::from([(ONLY.to_owned(), arm)]),
         step: None,
         colocated: target.is_here(),

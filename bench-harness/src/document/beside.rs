@@ -12,7 +12,7 @@ use unstall_results::{bystander, stream};
 
 use super::comparison::EstimateDocument;
 use super::finite;
-use super::measurement::counts_by_name;
+use super::measurement::{counts_by_name, users};
 
 /// What the bystander probe waited at one level.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,8 +20,10 @@ use super::measurement::counts_by_name;
 pub(super) struct BystanderDocument {
     /// The version: `run`, or `before` and `after`.
     arm: String,
-    /// Users at once, meanwhile.
-    level: u32,
+    /// Users at once, meanwhile; `null` of an open load.
+    level: Option<u32>,
+    /// Arrivals per second that an open load offered; `null` of a closed one.
+    arrivals_per_second: Option<f64>,
     /// The trivial route that was asked for.
     path: String,
     /// Requests per second.
@@ -57,8 +59,10 @@ pub(super) struct BystanderDocument {
 pub(super) struct StreamDocument {
     /// The version: `run`, or `before` and `after`.
     arm: String,
-    /// Users at once.
-    level: u32,
+    /// Users at once; `null` of an open load.
+    level: Option<u32>,
+    /// Arrivals per second that an open load offered; `null` of a closed one.
+    arrivals_per_second: Option<f64>,
     /// Its name in the scenario.
     endpoint: String,
     /// Complete streams.
@@ -90,8 +94,10 @@ pub(super) struct StreamDocument {
 pub(super) struct ConnectingDocument {
     /// The version: `run`, or `before` and `after`.
     arm: String,
-    /// Level of the load.
-    level: u32,
+    /// Users at once; `null` of an open load.
+    level: Option<u32>,
+    /// Arrivals per second that an open load offered; `null` of a closed one.
+    arrivals_per_second: Option<f64>,
     /// Its name in the scenario.
     endpoint: String,
     /// Connections opened.
@@ -145,7 +151,8 @@ impl From<&Connecting> for ConnectingDocument {
     fn from(connecting: &Connecting) -> Self {
         Self {
             arm: connecting.arm.clone(),
-            level: connecting.level,
+            level: users(connecting.level),
+            arrivals_per_second: connecting.level.rate_per_second(),
             endpoint: connecting.endpoint.clone(),
             opened: connecting.opened,
             dns: connecting.dns.as_ref().map(QuantilesDocument::from),
@@ -159,7 +166,8 @@ impl BystanderDocument {
     fn new(bystander: Bystander, path: String, rate_per_second: f64) -> Self {
         Self {
             arm: bystander.arm,
-            level: bystander.level,
+            level: users(bystander.level),
+            arrivals_per_second: bystander.level.rate_per_second(),
             path,
             rate_per_second,
             requests: bystander.offered,
@@ -181,7 +189,8 @@ impl From<&StreamSummary> for StreamDocument {
     fn from(stream: &StreamSummary) -> Self {
         Self {
             arm: stream.arm.clone(),
-            level: stream.level,
+            level: users(stream.level),
+            arrivals_per_second: stream.level.rate_per_second(),
             endpoint: stream.endpoint.clone(),
             completed: stream.completed,
             truncated: stream.truncated,

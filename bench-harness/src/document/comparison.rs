@@ -7,8 +7,10 @@ use unstall_results::comparison::{
     Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
 };
 use unstall_results::record::RunRecord;
+use unstall_results::saturation::Saturation;
 
 use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
+use super::measurement::users;
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -43,6 +45,8 @@ pub(crate) struct ComparisonDocument {
     faults: Vec<String>,
     /// What should be known and changes nothing.
     warnings: Vec<String>,
+    /// Offered rates with which a version could not keep up; empty without any.
+    saturation: Vec<SaturationDocument>,
     /// Every endpoint, level and metric.
     cells: Vec<CellDocument>,
     /// Index in `cells` of the worst judged one.
@@ -69,6 +73,36 @@ struct StepDocument {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+struct SaturationDocument {
+    /// Arrivals per second that were offered.
+    offered_per_second: Option<f64>,
+    /// Whether the first version could not keep up.
+    before: bool,
+    /// Whether the second one could not.
+    after: bool,
+    /// Arrivals per second that the first version served.
+    before_per_second: Option<f64>,
+    /// The same of the second one.
+    after_per_second: Option<f64>,
+    /// The same in a sentence.
+    sentence: String,
+}
+
+impl From<&Saturation> for SaturationDocument {
+    fn from(saturation: &Saturation) -> Self {
+        Self {
+            offered_per_second: finite(saturation.offered_per_second),
+            before: saturation.before,
+            after: saturation.after,
+            before_per_second: finite(saturation.before_per_second),
+            after_per_second: finite(saturation.after_per_second),
+            sentence: saturation.sentence(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 struct CriterionDocument {
     /// `p95`, `errors`, `blocked` or `threads`.
     name: String,
@@ -85,8 +119,10 @@ struct CriterionDocument {
 struct CellDocument {
     /// Endpoint, `null` for the whole service.
     endpoint: Option<String>,
-    /// Users at once.
-    level: u32,
+    /// Users at once; `null` of an open load.
+    level: Option<u32>,
+    /// Arrivals per second that an open load offered; `null` of a closed one.
+    arrivals_per_second: Option<f64>,
     /// What is compared; the unit ends the name or is given in `unit`.
     metric: String,
     /// Unit of `before` and `after`.
@@ -102,7 +138,8 @@ struct CellDocument {
     /// The difference, where there is one to tell.
     change: Option<ChangeDocument>,
     /// `regression`, `improvement`, `within_limit`, `inconclusive`, `insufficient`, `pooled`
-    /// (too few requests per block to compare, and only shown) or `not_measured`.
+    /// (too few requests per block to compare, and only shown), `saturated` (not compared,
+    /// because a version could not keep up with the arrivals) or `not_measured`.
     outcome: &'static str,
     /// Pairs that would probably settle an inconclusive cell.
     pairs_needed: Option<u32>,
@@ -176,6 +213,11 @@ impl ComparisonDocument {
             paired: comparison.paired,
             faults: comparison.validity.faults.clone(),
             warnings: comparison.validity.warnings.clone(),
+            saturation: comparison
+                .saturation
+                .iter()
+                .map(SaturationDocument::from)
+                .collect(),
             cells: comparison.cells.iter().map(CellDocument::from).collect(),
             worst_cell: comparison.worst_cell,
             criteria: comparison
@@ -213,6 +255,7 @@ impl From<&Cell> for CellDocument {
                 ("insufficient", None, Some(requests_needed))
             }
             Outcome::Pooled => ("pooled", None, None),
+            Outcome::Saturated => ("saturated", None, None),
             Outcome::NotMeasured => ("not_measured", None, None),
         };
         let family = match cell.family {
@@ -223,7 +266,8 @@ impl From<&Cell> for CellDocument {
         };
         Self {
             endpoint: cell.endpoint.clone(),
-            level: cell.level,
+            level: users(cell.level),
+            arrivals_per_second: cell.level.rate_per_second(),
             metric: metric.to_owned(),
             unit,
             family: family.to_owned(),

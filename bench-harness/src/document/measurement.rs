@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use unstall_results::level::Level;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::summary::{Percentile, Summary, summarise};
 
@@ -40,8 +41,10 @@ pub(crate) struct RunDocument {
 struct MeasuredDocument {
     /// The version: `run`, or `before` and `after`.
     arm: String,
-    /// Users at once.
-    level: u32,
+    /// Users at once; `null` of an open load.
+    level: Option<u32>,
+    /// Arrivals per second that an open load offered; `null` of a closed one.
+    arrivals_per_second: Option<f64>,
     /// Its name in the scenario, `null` for the whole service.
     endpoint: Option<String>,
     /// Requests that ended well or badly.
@@ -50,6 +53,8 @@ struct MeasuredDocument {
     completed: u64,
     /// Failures by kind; only kinds that occurred.
     errors: BTreeMap<String, u64>,
+    /// Whether the service could not keep up with an open load's arrivals.
+    saturated: bool,
     /// Completed requests per second of wall time.
     requests_per_second: Option<f64>,
     /// Response time; `null` for the whole service, whose requests are not alike.
@@ -93,11 +98,13 @@ impl From<&Summary> for MeasuredDocument {
     fn from(summary: &Summary) -> Self {
         Self {
             arm: summary.arm.clone(),
-            level: summary.level,
+            level: users(summary.level),
+            arrivals_per_second: summary.level.rate_per_second(),
             endpoint: summary.endpoint.clone(),
             requests: summary.requests,
             completed: summary.completed,
             errors: counts_by_name(&summary.errors),
+            saturated: summary.is_saturated,
             requests_per_second: finite(summary.throughput_per_second),
             p50_ms: percentile(summary, 0.5),
             p95_ms: percentile(summary, 0.95),
@@ -115,6 +122,14 @@ fn percentile(summary: &Summary, q: f64) -> Option<EstimateDocument> {
     let same = |percentile: &&Percentile| (percentile.q - q).abs() < 1e-9;
     let percentile = summary.percentiles.iter().find(same)?;
     Some(EstimateDocument::from(&percentile.estimate))
+}
+
+/// Users at once, of a closed load.
+pub(super) fn users(level: Level) -> Option<u32> {
+    match level {
+        Level::Users(users) => Some(users),
+        Level::MilliRate(_) => None,
+    }
 }
 
 /// Failures by the names that a record uses.

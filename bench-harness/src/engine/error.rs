@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::schedule::ScheduleError;
+
 /// A setup request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetupFailure {
@@ -19,6 +21,9 @@ pub enum EngineError {
     /// No user, no request, or no time.
     #[error("nothing to send: {0}")]
     Nothing(&'static str),
+    /// Arrivals that can't be scheduled.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A setup request failed.
     #[error(
         "setup request `{}` failed: {}{}{}; mend the service or the scenario's [[setup]]",

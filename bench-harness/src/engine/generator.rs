@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use unstall_results::record::OpenBlock;
 use unstall_scenarios::plan::Plan;
 
+use super::dispatch::{Dispatcher, Lane, Lobby};
 use super::liveness::Liveness;
 use super::progress::Progress;
+use super::schedule::Schedule;
 use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
 use super::tally::{FinishedTally, thread_cpu};
 use super::target::Target;
 use super::turns;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
-use super::{Amount, BlockSpec};
+use super::{Amount, BlockSpec, LoadModel};
 
 /// What one thread is told.
 pub(super) struct Job {
@@ -28,6 +31,10 @@ pub(super) struct Job {
     pub(super) target: Arc<Target>,
     pub(super) spec: BlockSpec,
     pub(super) users: Range<u32>,
+    /// Which of the generator's threads this is.
+    pub(super) lane: Lane,
+    /// In the open model: when arrivals are due.
+    pub(super) schedule: Option<Schedule>,
     pub(super) run_values: Values,
     /// The user's.
     pub(super) stop: Stop,
@@ -44,6 +51,10 @@ pub(super) struct Finished {
     pub(super) tally: FinishedTally,
     /// CPU of this thread since the barrier.
     pub(super) cpu: Duration,
+    /// Time since the barrier.
+    pub(super) wall: Duration,
+    /// What became of this thread's arrivals, in the open model.
+    pub(super) open: Option<OpenBlock>,
 }
 
 /// A single-threaded runtime whose tasks need no `Send`.
@@ -79,24 +90,17 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         closing: Cell::new(false),
         closed: Notify::new(),
     });
-    let (mut users, watches) = start_users(&job, &shared, &events);
-    // Only the users tell: when they are gone, the listener must learn it.
-    drop(events);
-
-    let begun = tokio::select! {
-        begun = barrier(&job.go) => begun,
-        () = wind_down(&job, None, &shared) => None,
-    };
-    match begun {
-        Some(begun) => {
-            shared.begin(begun);
-            tokio::select! {
-                () = all_ended(&mut users) => {}
-                () = wind_down(&job, Some(begun), &shared) => abort(&users),
-            }
+    let lobby = Rc::new(Lobby::default());
+    let (mut users, watches) = start_users(&job, &shared, &lobby, &events);
+    let begun = match dispatcher(&job, &shared, &lobby) {
+        None => {
+            // Only the users tell: when they are gone, the listener must learn it.
+            drop(events);
+            closed_load(&job, &shared, &mut users).await
         }
-        None => abort(&users),
-    }
+        Some(dispatcher) => open_load(&job, &dispatcher, events).await?,
+    };
+    abort(&users);
     let now = Instant::now();
     let measured = shared.measured.borrow_mut().take();
     let Measured {
@@ -105,12 +109,87 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     } = measured.unwrap_or_else(|| Measured::begin(&job.plan, now));
     for watch in watches {
         if let Some(request) = watch.in_flight.get() {
-            tally.censored(request.endpoint, request.intended, &watch.stamps, now);
+            tally.censored(request.endpoint, request.due, &watch.stamps, now);
         }
+    }
+    let open = job.schedule.is_some().then(|| {
+        let counts = lobby.counts();
+        let timeout = job.plan.requests[0].timeout;
+        for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
+            tally.unserved(0, arrival.intended, timeout, now);
+        }
+        counts
+    });
+    if open.is_some() {
+        propagate_panics(&mut users).await;
     }
     Ok(Finished {
         tally: tally.finish(&job.series),
         cpu: thread_cpu().saturating_sub(cpu_before),
+        wall: begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun)),
+        open,
+    })
+}
+
+/// Waits for the barrier and for the users' end, or for whatever ends them before.
+async fn closed_load(
+    job: &Job,
+    shared: &Rc<Shared>,
+    users: &mut [JoinHandle<()>],
+) -> Option<Instant> {
+    let begun = tokio::select! {
+        begun = barrier(&job.go) => begun,
+        () = wind_down(job, None, shared) => None,
+    }?;
+    shared.begin(begun);
+    tokio::select! {
+        () = all_ended(users) => {}
+        () = wind_down(job, Some(begun), shared) => {}
+    }
+    Some(begun)
+}
+
+/// The same where arrivals come at their own times.
+async fn open_load(
+    job: &Job,
+    dispatcher: &Dispatcher,
+    events: mpsc::Sender<UserEvent>,
+) -> io::Result<Option<Instant>> {
+    let shared = &dispatcher.shared;
+    let ready = async {
+        dispatcher.warm_up(job.spec.warmup).await?;
+        // Nobody listens only when the block is being torn down already.
+        let _ = events.send(UserEvent::Warm(dispatcher.users));
+        drop(events);
+        io::Result::Ok(barrier(&job.go).await)
+    };
+    let begun = tokio::select! {
+        ready = ready => ready?,
+        () = wind_down(job, None, shared) => None,
+    };
+    let (Some(begun), Some(schedule)) = (begun, &job.schedule) else {
+        return Ok(None);
+    };
+    shared.begin(begun);
+    tokio::select! {
+        measured = dispatcher.measure(schedule, begun) => measured?,
+        () = wind_down(job, Some(begun), shared) => {}
+    }
+    Ok(Some(begun))
+}
+
+fn dispatcher(job: &Job, shared: &Rc<Shared>, lobby: &Rc<Lobby>) -> Option<Dispatcher> {
+    let LoadModel::Open(load) = &job.spec.load else {
+        return None;
+    };
+    Some(Dispatcher {
+        shared: Rc::clone(shared),
+        lobby: Rc::clone(lobby),
+        load: load.clone(),
+        lane: job.lane,
+        users: job.users.end - job.users.start,
+        seed: job.spec.seed,
+        grace: job.spec.grace,
     })
 }
 
@@ -118,6 +197,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
 fn start_users(
     job: &Job,
     shared: &Rc<Shared>,
+    lobby: &Rc<Lobby>,
     events: &mpsc::Sender<UserEvent>,
 ) -> (Vec<JoinHandle<()>>, Vec<Watch>) {
     job.users
@@ -130,7 +210,14 @@ fn start_users(
                 job.run_values.clone(),
                 watch.clone(),
             );
-            let task = tokio::task::spawn_local(user.run(events.clone(), job.go.clone()));
+            let task = match &job.spec.load {
+                LoadModel::Closed { .. } => {
+                    tokio::task::spawn_local(user.run(events.clone(), job.go.clone()))
+                }
+                LoadModel::Open(_) => {
+                    tokio::task::spawn_local(user.serve(events.clone(), Rc::clone(lobby)))
+                }
+            };
             (task, watch)
         })
         .unzip()
@@ -138,16 +225,20 @@ fn start_users(
 
 /// The fixed number is shared out evenly; the first users take what is left over.
 fn share(spec: &BlockSpec, user: u32) -> Share {
-    let users = u64::from(spec.level);
-    let rounds = match spec.amount {
-        Amount::PerEndpoint(requests) => {
-            Some(requests / users + u64::from(u64::from(user) < requests % users))
+    let users = spec.load.users();
+    let rounds = match spec.load {
+        LoadModel::Closed {
+            amount: Amount::PerEndpoint(requests),
+            ..
+        } => {
+            let all = u64::from(users);
+            Some(requests / all + u64::from(u64::from(user) < requests % all))
         }
-        Amount::For(_) => None,
+        _ => None,
     };
     Share {
         user,
-        users: spec.level,
+        users,
         rounds,
         warmup: spec.warmup,
         seed: spec.seed,
@@ -165,6 +256,17 @@ async fn barrier(go: &watch::Receiver<Option<Instant>>) -> Option<Instant> {
 
 async fn all_ended(users: &mut [JoinHandle<()>]) {
     for user in users {
+        if let Err(error) = user.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+/// A user that panicked has ended already; the others were told to end.
+async fn propagate_panics(users: &mut [JoinHandle<()>]) {
+    for user in users.iter_mut().filter(|user| user.is_finished()) {
         if let Err(error) = user.await
             && error.is_panic()
         {
@@ -196,9 +298,15 @@ async fn wind_down(job: &Job, begun: Option<Instant>, shared: &Shared) {
 }
 
 async fn end_of_time(spec: &BlockSpec, begun: Option<Instant>) {
-    match (spec.amount, begun) {
-        (Amount::For(duration), Some(begun)) => {
-            tokio::time::sleep_until((begun + duration).into()).await;
+    match (&spec.load, begun) {
+        (
+            LoadModel::Closed {
+                amount: Amount::For(duration),
+                ..
+            },
+            Some(begun),
+        ) => {
+            tokio::time::sleep_until((begun + *duration).into()).await;
         }
         _ => std::future::pending().await,
     }
@@ -211,11 +319,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn shares_add_up_to_the_number(requests in 1_u64..5_000, level in 1_u32..200) {
-            let spec = BlockSpec {
-                level,
-                amount: Amount::PerEndpoint(requests),
-                ..BlockSpec::default()
-            };
+            let spec = BlockSpec::closed(level, Amount::PerEndpoint(requests));
             let shares: Vec<u64> = (0..level)
                 .map(|user| share(&spec, user).rounds.expect("a number was asked for"))
                 .collect();

@@ -26,6 +26,7 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
+    /// `users` send at the same time, or as many arrive within a second.
     pub(super) fn new(users: u32, patience: Duration) -> Self {
         Self {
             begun: Instant::now(),

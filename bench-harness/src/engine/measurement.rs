@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use unstall_results::histogram::LatencyHistogram;
-use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, Second};
+use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, OpenBlock, Second};
 use unstall_scenarios::plan::Plan;
 
 use super::generator::Finished;
@@ -40,6 +40,11 @@ pub struct BlockMeasurement {
     pub series: Vec<Second>,
     /// CPU of the generator's threads since the barrier.
     pub generator_cpu: Duration,
+    /// Largest share of the time since the barrier for which one of them computed, 0 to 1: near
+    /// 1 the generator was the limit.
+    pub generator_busy_share: Option<f64>,
+    /// What became of the arrivals, if the load was open.
+    pub open: Option<OpenBlock>,
     /// Why the block ended.
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
@@ -99,8 +104,17 @@ impl BlockMeasurement {
         let mut tally = FinishedTally::empty(plan);
         let mut counts = Vec::with_capacity(threads.len());
         let mut generator_cpu = Duration::ZERO;
+        let mut busy_share: Option<f64> = None;
+        let mut open = None;
         for thread in threads {
             generator_cpu += thread.cpu;
+            let share = thread.cpu.as_secs_f64() / thread.wall.as_secs_f64();
+            if share.is_finite() {
+                busy_share = Some(busy_share.map_or(share, |most| most.max(share)).min(1.0));
+            }
+            if let Some(part) = thread.open {
+                open = Some(open.map_or(part.clone(), |so_far| joined(&so_far, &part)));
+            }
             counts.push(tally.join(thread.tally));
         }
         let examples = examples(plan, &tally.examples);
@@ -125,6 +139,8 @@ impl BlockMeasurement {
             endpoints,
             series: series.join(&counts),
             generator_cpu,
+            generator_busy_share: busy_share,
+            open,
             ended,
             examples,
             probe: None,
@@ -155,6 +171,25 @@ impl BlockMeasurement {
                 )
             })
             .collect()
+    }
+}
+
+/// Arrivals of two threads. Each has its own users and queue, so that the sums of their extremes
+/// are as good as the whole's.
+fn joined(one: &OpenBlock, other: &OpenBlock) -> OpenBlock {
+    OpenBlock {
+        arrivals: one.arrivals + other.arrivals,
+        begun: one.begun + other.begun,
+        ended_in_time: one.ended_in_time + other.ended_in_time,
+        duration_ms: one.duration_ms.max(other.duration_ms),
+        in_flight_max: one.in_flight_max + other.in_flight_max,
+        in_flight_most: one.in_flight_most + other.in_flight_most,
+        queued_at_end: one.queued_at_end + other.queued_at_end,
+        backlog_least_third_quarter: one.backlog_least_third_quarter
+            + other.backlog_least_third_quarter,
+        backlog_least_fourth_quarter: one.backlog_least_fourth_quarter
+            + other.backlog_least_fourth_quarter,
+        arrivals_fourth_quarter: one.arrivals_fourth_quarter + other.arrivals_fourth_quarter,
     }
 }
 

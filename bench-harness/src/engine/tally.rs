@@ -19,6 +19,33 @@ use super::transport;
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
 
+/// When a request was to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub(super) intended: Instant,
+    /// It had to wait for a free user, and how late this side noticed that is counted already:
+    /// the rest of its wait is the service's.
+    pub(super) is_noticed: bool,
+}
+
+impl Due {
+    /// One whose lateness is its release's.
+    pub(super) fn at(intended: Instant) -> Self {
+        Self {
+            intended,
+            is_noticed: false,
+        }
+    }
+
+    /// One whose lateness was counted when it was noticed.
+    pub(super) fn noticed(intended: Instant) -> Self {
+        Self {
+            intended,
+            is_noticed: true,
+        }
+    }
+}
+
 /// Counts of one thread; touched by one task at a time, so without any lock.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -51,13 +78,14 @@ impl Tally {
     pub(super) fn count(
         &mut self,
         endpoint: usize,
-        intended: Instant,
+        due: Due,
         stamps: &Stamps,
         outcome: &Result<u64, Failure>,
         stream: Option<&StreamTimes>,
         shared: &SharedSeries,
     ) {
-        self.offered(intended, stamps.released, stamps.written);
+        let Due { intended, .. } = due;
+        self.offered(due, stamps.released, stamps.written);
         self.last_end = self.last_end.max(Some(stamps.ended));
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
@@ -88,12 +116,13 @@ impl Tally {
     pub(super) fn censored(
         &mut self,
         endpoint: usize,
-        intended: Instant,
+        due: Due,
         stamps: &SocketStamps,
         now: Instant,
     ) {
+        let Due { intended, .. } = due;
         // Its release is as good as its intention here: the lag of one request is not worth a stamp.
-        self.offered(intended, intended, stamps.written.get());
+        self.offered(due, intended, stamps.written.get());
         // The wait for an answer that never came belongs to the block: without it a service that
         // stalls would have the throughput of the time before.
         self.last_end = self.last_end.max(Some(now));
@@ -104,6 +133,37 @@ impl Tally {
         if samples.ttft.is_some() {
             stream_times::add_cut_off(samples, intended, stamps, now);
         }
+    }
+
+    /// Counts a request that was due and never got a user before `now`: as a timeout if its
+    /// time was over, else censored at its age. Its lateness has been noted before.
+    pub(super) fn unserved(
+        &mut self,
+        endpoint: usize,
+        intended: Instant,
+        timeout: Duration,
+        now: Instant,
+    ) {
+        self.offered(Due::noticed(intended), now, None);
+        let age = now.saturating_duration_since(intended);
+        if age >= timeout {
+            let message = format!("no user was free within {} ms", timeout.as_millis());
+            let failure = Failure::service(ErrorKind::Timeout, message);
+            self.last_end = self.last_end.max(Some(now));
+            return self.failed(endpoint, now, timeout, &failure);
+        }
+        self.last_end = self.last_end.max(Some(now));
+        let samples = &mut self.endpoints[endpoint];
+        samples.in_flight.record(age);
+        if samples.ttft.is_some() {
+            samples.ttft_in_flight.get_or_insert_default().record(age);
+        }
+    }
+
+    /// How late this side noticed that a request was due for which nobody is free.
+    pub(super) fn noticed(&mut self, intended: Instant, now: Instant) {
+        self.generator_lag
+            .record(now.saturating_duration_since(intended));
     }
 
     /// Ends the thread's part.
@@ -120,11 +180,13 @@ impl Tally {
         }
     }
 
-    fn offered(&mut self, intended: Instant, released: Instant, written: Option<Instant>) {
+    fn offered(&mut self, due: Due, released: Instant, written: Option<Instant>) {
         self.offered += 1;
-        self.series.at(intended).offered += 1;
-        self.generator_lag
-            .record(released.saturating_duration_since(intended));
+        self.series.at(due.intended).offered += 1;
+        if !due.is_noticed {
+            self.generator_lag
+                .record(released.saturating_duration_since(due.intended));
+        }
         if let Some(written) = written {
             self.sent += 1;
             self.series.at(written).sent += 1;

@@ -1,4 +1,5 @@
-//! One user of the closed model: setup, warm-up, barrier, then its share of the requests.
+//! One user: setup, warm-up, barrier, then its share of the requests; or, in the open model, the
+//! arrivals that find it free.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use unstall_results::record::ErrorKind;
 use unstall_scenarios::plan::{Per, Plan, Quotes};
 use unstall_scenarios::scope::Scope;
 
+use super::dispatch::{Arrival, Lobby, Seat};
 use super::exchange::{Client, Stamps};
 use super::failure::{Cause, Failure};
 use super::liveness::Liveness;
@@ -17,7 +19,7 @@ use super::prepared::{Place, Prepared};
 use super::progress::Progress;
 use super::series::SharedSeries;
 use super::stamps::SocketStamps;
-use super::tally::{Tally, thread_cpu};
+use super::tally::{Due, Tally, thread_cpu};
 use super::target::Target;
 use super::{SetupFailure, Warmup};
 
@@ -70,6 +72,16 @@ impl Shared {
             .get_or_insert_with(|| Measured::begin(&self.plan, begun));
     }
 
+    /// An arrival was noticed, and nobody is free to serve it.
+    pub(super) fn noticed(&self, intended: Instant, now: Instant) {
+        self.with_tally(|tally| tally.noticed(intended, now));
+    }
+
+    /// The block lasts until `end` at least.
+    pub(super) fn lasts_until(&self, end: Instant) {
+        self.with_tally(|tally| tally.last_end = tally.last_end.max(Some(end)));
+    }
+
     fn with_tally(&self, act: impl FnOnce(&mut Tally)) {
         if let Some(measured) = self.measured.borrow_mut().as_mut() {
             act(&mut measured.tally);
@@ -97,7 +109,7 @@ impl Measured {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InFlight {
     pub(super) endpoint: usize,
-    pub(super) intended: Instant,
+    pub(super) due: Due,
 }
 
 /// A user's slot for it, and its socket's stamps; the thread keeps both ends.
@@ -107,9 +119,10 @@ pub(super) struct Watch {
     pub(super) stamps: SocketStamps,
 }
 
-/// What a user tells the thread that waits for all of them.
+/// What users tell the thread that waits for all of them.
 pub(super) enum UserEvent {
-    Warm,
+    /// So many more are warm.
+    Warm(u32),
     SetupFailed(SetupFailure),
 }
 
@@ -118,7 +131,7 @@ pub(super) enum UserEvent {
 pub(super) struct Share {
     pub(super) user: u32,
     pub(super) users: u32,
-    /// `None`: until the block ends by time.
+    /// `None`: until the block ends by time; of no meaning in the open model.
     pub(super) rounds: Option<u64>,
     pub(super) warmup: Warmup,
     pub(super) seed: u64,
@@ -163,23 +176,94 @@ impl User {
         events: mpsc::Sender<UserEvent>,
         mut go: watch::Receiver<Option<Instant>>,
     ) {
-        let plan = Arc::clone(&self.shared.plan);
-        let target = Arc::clone(&self.shared.target);
-        let setup = run_setup(&plan, &target, Per::User, &mut self.client, &mut self.scope);
-        if let Err(failure) = setup.await {
-            // Nobody listens only when the block is being torn down already.
-            let _ = events.send(UserEvent::SetupFailed(failure));
+        if !self.set_up(&events).await {
             return;
         }
         self.warm_up().await;
-        // As above.
-        let _ = events.send(UserEvent::Warm);
+        // Nobody listens only when the block is being torn down already.
+        let _ = events.send(UserEvent::Warm(1));
         drop(events);
         let Ok(barrier) = go.wait_for(Option::is_some).await.map(|begun| *begun) else {
             return;
         };
         if let Some(begun) = barrier {
             self.measure(begun).await;
+        }
+    }
+
+    /// Runs until the sending has ended: serves one arrival after the other.
+    pub(super) async fn serve(mut self, events: mpsc::Sender<UserEvent>, lobby: Rc<Lobby>) {
+        if !self.set_up(&events).await {
+            return;
+        }
+        drop(events);
+        let seat = Rc::new(Seat::default());
+        while !self.shared.closing.get() {
+            let arrival = lobby.next(&seat).await;
+            self.pass(&arrival).await;
+            lobby.ended(&arrival);
+        }
+    }
+
+    /// The setup requests of this user; false if one failed.
+    async fn set_up(&mut self, events: &mpsc::Sender<UserEvent>) -> bool {
+        let plan = Arc::clone(&self.shared.plan);
+        let target = Arc::clone(&self.shared.target);
+        let setup = run_setup(&plan, &target, Per::User, &mut self.client, &mut self.scope);
+        let Err(failure) = setup.await else {
+            return true;
+        };
+        // Nobody listens only when the block is being torn down already.
+        let _ = events.send(UserEvent::SetupFailed(failure));
+        false
+    }
+
+    /// One pass through the scenario's requests for an arrival.
+    async fn pass(&mut self, arrival: &Arrival) {
+        let turn = if arrival.is_measured {
+            arrival.index
+        } else {
+            WARM_UP_ITERATIONS + arrival.index
+        };
+        self.scope.begin_arrival(turn);
+        let mut due = Due {
+            intended: arrival.intended,
+            is_noticed: arrival.has_waited,
+        };
+        let taken = |endpoint: &usize| self.scope.takes(*endpoint);
+        let mut endpoints = 0..self.requests.len();
+        // A scenario has a request, and each group of alternatives sends one.
+        let Some(first) = endpoints.clone().find(taken) else {
+            return;
+        };
+        let last = endpoints.rfind(taken).unwrap_or(first);
+        let timeout = self.requests[first].request().timeout;
+        let now = Instant::now();
+        if arrival.has_waited && now.saturating_duration_since(due.intended) >= timeout {
+            // Sent now, it could only be cut off.
+            if arrival.is_measured {
+                self.shared
+                    .with_tally(|tally| tally.unserved(first, due.intended, timeout, now));
+                self.shared.progress.ended(true);
+            }
+            return;
+        }
+        for endpoint in first..=last {
+            if !self.scope.takes(endpoint) {
+                continue;
+            }
+            // The first one was let go; what follows from it is not sent once all is over.
+            if endpoint > first && self.shared.closing.get() {
+                return;
+            }
+            let (stamps, outcome) = if arrival.is_measured {
+                self.measured(endpoint, due).await
+            } else {
+                self.request(endpoint, due.intended).await
+            };
+            if endpoint < last {
+                due = Due::at(self.pause(endpoint, &stamps, &outcome).await);
+            }
         }
     }
 
@@ -221,20 +305,24 @@ impl User {
                 if self.shared.closing.get() {
                     return;
                 }
-                self.watch
-                    .in_flight
-                    .set(Some(InFlight { endpoint, intended }));
-                let (stamps, outcome) = self.request(endpoint, intended).await;
-                self.watch.in_flight.set(None);
-                let stream = self.requests[endpoint].stream_times();
-                self.shared.with_tally(|tally| {
-                    let series = &self.shared.series;
-                    tally.count(endpoint, intended, &stamps, &outcome, stream, series);
-                });
-                self.shared.progress.ended(outcome.is_err());
+                let (stamps, outcome) = self.measured(endpoint, Due::at(intended)).await;
                 intended = self.pause(endpoint, &stamps, &outcome).await;
             }
         }
+    }
+
+    /// Sends one request and counts it.
+    async fn measured(&mut self, endpoint: usize, due: Due) -> (Stamps, Result<u64, Failure>) {
+        self.watch.in_flight.set(Some(InFlight { endpoint, due }));
+        let (stamps, outcome) = self.request(endpoint, due.intended).await;
+        self.watch.in_flight.set(None);
+        let stream = self.requests[endpoint].stream_times();
+        self.shared.with_tally(|tally| {
+            let series = &self.shared.series;
+            tally.count(endpoint, due, &stamps, &outcome, stream, series);
+        });
+        self.shared.progress.ended(outcome.is_err());
+        (stamps, outcome)
     }
 
     /// Sends one request; `Ok` carries the size of the accepted body.

@@ -4,9 +4,11 @@
 mod authority;
 mod bystander;
 mod http2;
+mod importing;
 mod interruption;
 mod measuring;
 mod mistakes;
+mod open;
 mod program;
 mod proving;
 mod records;

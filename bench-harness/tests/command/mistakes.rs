@@ -152,20 +152,6 @@ fn shown_scenarios_and_schemas_are_what_check_reads() {
 }
 
 #[test]
-fn what_is_not_driven_yet_is_refused_by_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = write_scenario(folder.path(), "arriving", "/x");
-    let text = std::fs::read_to_string(&file).expect("just written");
-    let more = "[load]\nopen = { stages = [{ rate = 1, for = \"1s\" }] }\n";
-    std::fs::write(&file, text + more).expect("the folder can be written");
-    call(folder.path(), ["scenarios", "check", "arriving.toml"]).assert_code(0);
-    let target = "http://127.0.0.1:9";
-    call(folder.path(), ["run", "arriving.toml", "--target", target])
-        .assert_code(2)
-        .assert_stderr(&["open load", "closed = { concurrency"]);
-}
-
-#[test]
 fn a_malformed_scenario_names_file_line_and_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_scenario(folder.path(), "mine", "/x");

@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use unstall_bench_harness::block::{BlockPlace, MeasuredBlock, Service, measure};
 use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, Ended, ProbeSpec, Progress, Stop, Target,
+    BlockMeasurement, BlockSpec, Ended, ProbeSpec, Progress, Stop, Target,
 };
 use unstall_results::record::{ErrorKind, ProbeSamples};
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use crate::support::{cold, get, parse, run};
+use crate::support::{self, cold, get, parse, run};
 
 /// How long `/hold` keeps the loop.
 const HOLD: Duration = Duration::from_millis(20);
@@ -99,10 +99,7 @@ fn probed(path: &str, rate_per_second: f64, spec: BlockSpec) -> BlockSpec {
 
 /// One user, as many requests as fit into the time.
 fn lasting(time: Duration) -> BlockSpec {
-    BlockSpec {
-        amount: Amount::For(time),
-        ..cold(1, 1)
-    }
+    support::lasting(1, time)
 }
 
 fn samples(block: &BlockMeasurement) -> &ProbeSamples {

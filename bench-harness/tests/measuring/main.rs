@@ -2,10 +2,12 @@
 
 mod bystander;
 mod connections;
+mod drawing;
 mod endless;
 mod faults;
 mod iterations;
 mod monitor;
+mod open;
 mod service;
 mod stopping;
 mod streams;

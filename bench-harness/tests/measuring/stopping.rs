@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, Ended, EngineError, Phase, Progress, Stop, run_block,
+    BlockMeasurement, BlockSpec, Ended, EngineError, Phase, Progress, Stop, run_block,
 };
 use unstall_results::record::ErrorKind;
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use crate::support::{cold, get, parse, plan, run, target};
+use crate::support::{cold, get, lasting, parse, plan, run, target};
 
 /// Runs a block and calls `stop` as soon as the server has seen `requests`.
 fn stopped(path: &str, spec: &BlockSpec, requests: u64, stops: u32) -> BlockMeasurement {
@@ -109,9 +109,8 @@ fn a_stop_during_setup_waits_for_no_answer() {
 fn time_ends_a_block_with_the_grace_and_not_later() {
     let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
     let spec = BlockSpec {
-        amount: Amount::For(Duration::from_millis(300)),
         grace: Duration::from_millis(200),
-        ..cold(3, 1)
+        ..lasting(3, Duration::from_millis(300))
     };
     let begun = Instant::now();
     let block = run(&get("/slow/20000"), &server.url(), &spec);
@@ -136,10 +135,7 @@ fn requests_that_are_never_sent_do_not_keep_a_block_from_ending() {
          [[request]]\nname = \"it\"\nmethod = \"GET\"\npath = \"/ok\"\n\
          headers = { x-bad = \"${bad}\" }\n",
     );
-    let spec = BlockSpec {
-        amount: Amount::For(Duration::from_millis(300)),
-        ..cold(2, 1)
-    };
+    let spec = lasting(2, Duration::from_millis(300));
     let block = run(&scenario, &server.url(), &spec);
     assert_eq!((block.sent, block.completed), (0, 0));
     assert_eq!(block.errors[&ErrorKind::CheckFailed], block.offered);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use unstall_bench_harness::engine::{Amount, BlockMeasurement, BlockSpec};
+use unstall_bench_harness::engine::{BlockMeasurement, BlockSpec};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_scenarios::Plan;
 use unstall_testbed::{Behaviour, FaultyServer, StreamFormat};
 
-use crate::support::{cold, parse, run};
+use crate::support::{cold, lasting, parse, run};
 
 const STREAMS: u64 = 8;
 const ITEMS: u64 = 5;
@@ -225,9 +225,8 @@ fn case_16_streams_cut_short_among_good_ones_are_counted_exactly() {
 #[test]
 fn a_stream_that_is_still_running_at_the_end_is_censored_and_its_connection_dropped() {
     let spec = BlockSpec {
-        amount: Amount::For(Duration::from_millis(100)),
         grace: Duration::from_millis(50),
-        ..cold(3, 1)
+        ..lasting(3, Duration::from_millis(100))
     };
     let server = server();
     let block = run(&plan("silent", StreamFormat::Sse), &server.url(), &spec);
@@ -247,9 +246,8 @@ fn a_stream_that_is_still_running_at_the_end_is_censored_and_its_connection_drop
 #[test]
 fn the_first_item_of_a_stream_still_running_at_the_end_is_measured() {
     let spec = BlockSpec {
-        amount: Amount::For(Duration::from_secs(1)),
         grace: Duration::from_millis(100),
-        ..cold(3, 1)
+        ..lasting(3, Duration::from_secs(1))
     };
     let request = |path: &str| {
         parse(&format!(

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unstall_bench_harness::engine::{
-    Amount, BlockMeasurement, BlockSpec, EngineError, Progress, Stop, Target, Warmup, run_block,
+    Amount, BlockMeasurement, BlockSpec, EngineError, LoadModel, OpenLoad, Progress, Stop, Target,
+    Warmup, run_block,
 };
 use unstall_scenarios::{Inputs, Plan};
 
@@ -39,13 +40,30 @@ pub(crate) fn get(path: &str) -> Arc<Plan> {
 /// A block without warm-up, so that servers which count see each request once.
 pub(crate) fn cold(level: u32, requests: u64) -> BlockSpec {
     BlockSpec {
-        level,
-        amount: Amount::PerEndpoint(requests),
         warmup: Warmup {
             rounds_per_user: 0,
             lasting_at_least: Duration::ZERO,
         },
-        ..BlockSpec::default()
+        ..BlockSpec::closed(level, Amount::PerEndpoint(requests))
+    }
+}
+
+/// The same, of as many requests as fit into the time.
+pub(crate) fn lasting(users: u32, time: Duration) -> BlockSpec {
+    BlockSpec {
+        load: LoadModel::Closed {
+            users,
+            amount: Amount::For(time),
+        },
+        ..cold(users, 1)
+    }
+}
+
+/// An open load without warm-up.
+pub(crate) fn open(load: OpenLoad) -> BlockSpec {
+    BlockSpec {
+        load: LoadModel::Open(load),
+        ..cold(1, 1)
     }
 }
 

@@ -162,6 +162,27 @@ def test_inside(unstall_guard):
     assert "a nap is the point" in run.text
 
 
+def test_a_part_allows_nothing_in_the_whole_test(tmp_path: Path) -> None:
+    test = """
+@pytest.mark.never_blocks(allow={"in test_same": "once"})
+def test_same(unstall_guard):
+    with unstall_guard(allow={"in test_same": "once"}):
+        pass
+
+@pytest.mark.never_blocks
+def test_more(unstall_guard):
+    async def before():
+        time.sleep(0.001)
+    asyncio.run(before())
+    with unstall_guard(allow={"clock_nanosleep": "only here"}):
+        pass
+"""
+    run = Run(tmp_path, test)
+    assert run.outcome("test_same") == "passed", run.text
+    assert run.outcome("test_more") == "failed", run.text
+    assert "would allow it in the whole test" in run.text
+
+
 def test_all_tests_are_guarded_if_the_ini_file_says_so(tmp_path: Path) -> None:
     test = """
 async def handler():

@@ -1,12 +1,12 @@
 //! Symbols of a program or library that a process has mapped, read from its file.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::ops::Range;
 
 use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 
-use crate::process::ProcessView;
+use crate::process::{DELETED, ProcessView, regular_file};
 
 /// An ELF file, of which only what is asked for is read.
 pub(super) struct Elf {
@@ -16,13 +16,15 @@ pub(super) struct Elf {
 impl Elf {
     /// By its path as the process sees it, which may be a container's. `None` when it can't be
     /// opened; whoever needs it does without, and a note of the summary says so.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "once per watch, and no loop's thread"
-    )]
     pub(super) fn of(view: &ProcessView, path: &str) -> Option<Self> {
-        let file = view.root().join("root").join(path.trim_start_matches('/'));
-        let file = File::open(file).ok()?;
+        let file = if path.ends_with(DELETED) {
+            // What has that name now is another file; the program itself can still be read.
+            let program = view.root().join("exe");
+            (fs::read_link(&program).ok()?.as_os_str() == path).then_some(program)?
+        } else {
+            view.root().join("root").join(path.trim_start_matches('/'))
+        };
+        let file = regular_file(&file)?;
         Some(Self {
             cache: ReadCache::new(file),
         })
@@ -39,7 +41,7 @@ impl Elf {
         let mut symbols = file.dynamic_symbols().chain(file.symbols());
         let symbol = symbols.find(|symbol| symbol.name() == Ok(name))?;
         let begin = symbol.address().wrapping_add(bias);
-        Some(begin..begin + symbol.size())
+        Some(begin..begin.saturating_add(symbol.size()))
     }
 
     /// The initial values of all `int`s whose names begin so, by the rest of their names.

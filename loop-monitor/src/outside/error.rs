@@ -46,3 +46,12 @@ pub enum WatchError {
         pid: u32,
     },
 }
+
+impl WatchError {
+    /// Whether the process could be read, and none of its threads is an event loop's: a
+    /// supervisor, for example.
+    #[must_use]
+    pub fn is_no_loop(&self) -> bool {
+        matches!(self, Self::NoLoop { .. })
+    }
+}

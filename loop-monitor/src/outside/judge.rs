@@ -9,8 +9,8 @@ use super::python::{Python, PythonStack};
 use super::runtime::{MappedFiles, Runtime};
 use super::v8::V8;
 use super::watched_thread::site;
-use crate::cause::{Cause, CauseClass, Frame};
-use crate::process::descriptors::{Descriptors, Subject};
+use crate::cause::{Cause, CauseClass, Frame, Target};
+use crate::process::descriptors::{Descriptors, comm_of};
 use crate::process::peers::Peers;
 use crate::process::tokio_place;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
@@ -158,6 +158,7 @@ impl Judge {
             }
             // Threads of one process change its map in turn, and whoever reads its memory from
             // outside, as this watch does, takes a turn too. No async call could do without.
+            "mmap" | "madvise" if reads_a_file(call) => None,
             "mmap" | "munmap" | "mprotect" | "madvise" | "mremap" | "brk" => Some(Charge::Machine),
             _ => None,
         }
@@ -228,14 +229,14 @@ impl Judge {
             return Ok(());
         }
         cause.class = CauseClass::Spawn;
-        let pid = self.view.pid();
-        // Gone meanwhile, or a kernel without this list: then the child has no name.
-        let children = self.view.read_text(&format!("task/{pid}/children"));
-        let children = children.unwrap_or_default();
-        let child = children.split_ascii_whitespace().last();
-        let child = child.and_then(|child| child.parse().ok());
-        if let Some(child) = child {
-            cause.target = self.descriptors.name_subject(&Subject::Process(child))?;
+        // Gone meanwhile: then the child has no name.
+        let child = self.view.children().pop();
+        if let Some(child) = child.and_then(|child| i32::try_from(child).ok()) {
+            // A number of ours, whatever the process calls it.
+            cause.target = Some(Target {
+                what: format!("pid {child}"),
+                name: comm_of(child),
+            });
         }
         Ok(())
     }
@@ -402,6 +403,13 @@ impl Judge {
 
 impl Causes {
     fn number(&mut self, mut cause: Cause) -> usize {
+        // A child has another number each time, and is the same cause: told by its program.
+        if let Some(target) = &mut cause.target
+            && target.what.starts_with("pid ")
+        {
+            let program = target.name.take();
+            target.what = program.unwrap_or_else(|| "a child process".to_owned());
+        }
         if self.all.len() >= CAUSES_MAX && !self.numbers.contains_key(&cause) {
             cause.frames.clear();
             (cause.endpoint, cause.target) = (None, None);
@@ -428,6 +436,19 @@ pub(super) fn waits_for_events(name: &str) -> bool {
         name,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "io_uring_enter"
     )
+}
+
+/// `MAP_POPULATE` of a file; `MADV_WILLNEED`, `MADV_POPULATE_READ` and `_WRITE`, which read what
+/// isn't in memory (mmap(2), madvise(2)). What only a place tells has no arguments and is none.
+fn reads_a_file(call: &Syscall) -> bool {
+    let [_, _, advice, flags, file, _] = call.arguments;
+    let populate = u64::from(libc::MAP_POPULATE.unsigned_abs());
+    let anonymous = u64::from(libc::MAP_ANONYMOUS.unsigned_abs());
+    match Call::of(call.number).map(|call| call.name) {
+        Some("mmap") => flags & populate != 0 && flags & anonymous == 0 && file & 0x8000_0000 == 0,
+        Some("madvise") => matches!(advice & 0xffff_ffff, 3 | 22 | 23),
+        _ => false,
+    }
 }
 
 /// As far as a place tells it.

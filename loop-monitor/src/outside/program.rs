@@ -2,16 +2,16 @@
 //! nothing that was found out about it holds any more.
 
 use std::fs;
-use std::path::PathBuf;
 
 use crate::process::{ProcessError, ProcessView};
 
 /// A program in the process that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
-    file: PathBuf,
-    /// Where its stack begins, which is elsewhere after each `exec`, also of the same file.
-    stack_start: u64,
+    /// Where its code begins and ends, and where its stack begins: elsewhere after each `exec`,
+    /// also of the same file. A path is no sign of it: files are renamed and replaced under
+    /// programs that run.
+    places: [u64; 3],
 }
 
 impl Program {
@@ -21,21 +21,26 @@ impl Program {
     /// When the process has ended.
     pub(super) fn of(view: &ProcessView) -> Result<Self, ProcessError> {
         let path = view.root().join("exe");
-        let file = fs::read_link(&path).map_err(|error| view.error(&path, error))?;
-        let stat = view.read_text("stat")?;
-        Ok(Self {
-            file,
-            stack_start: stack_start(&stat),
-        })
+        // Nothing to read once it has ended, also while nobody has waited for it.
+        fs::read_link(&path).map_err(|error| view.error(&path, error))?;
+        let places = places(&view.read_text("stat")?);
+        if places == [0; 3] {
+            // Since the line above: who may read the link may read the places.
+            return Err(ProcessError::Ended { pid: view.pid() });
+        }
+        Ok(Self { places })
     }
 }
 
-/// Field 28 of proc(5)'s stat, counted after the name in parentheses, which may hold anything; 0
-/// where the kernel keeps it from us.
-fn stack_start(stat: &str) -> u64 {
+/// Fields 26 to 28 of proc(5)'s stat, counted after the name in parentheses, which may hold
+/// anything; 0 where the kernel keeps them from us, or there is no program any more.
+fn places(stat: &str) -> [u64; 3] {
     let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let field = after_name.split_ascii_whitespace().nth(28 - 3);
-    field.and_then(|field| field.parse().ok()).unwrap_or(0)
+    let mut fields = after_name.split_ascii_whitespace().skip(26 - 3);
+    [(); 3].map(|()| {
+        let field = fields.next().and_then(|field| field.parse().ok());
+        field.unwrap_or(0)
+    })
 }
 
 #[cfg(test)]
@@ -47,13 +52,13 @@ mod tests {
         let view = ProcessView::own();
         let program = Program::of(&view).expect("it runs");
         assert_eq!(Program::of(&view).expect("it runs"), program);
-        assert_ne!(program.stack_start, 0);
+        assert!(program.places.iter().all(|place| *place != 0));
     }
 
     #[test]
-    fn the_stack_s_beginning_is_the_28th_field() {
+    fn places_are_the_26th_to_the_28th_field() {
         let numbers: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
         let stat = format!("7 (a) b) S {}\n", numbers.join(" "));
-        assert_eq!(stack_start(&stat), 28);
+        assert_eq!(places(&stat), [26, 27, 28]);
     }
 }

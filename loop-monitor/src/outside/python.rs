@@ -109,7 +109,7 @@ impl Python {
             return known == inner;
         }
         THREAD_ID_OFFSETS.iter().any(|offset| {
-            let word = self.view.read_word(trace.thread_id + offset);
+            let word = self.view.read_word(trace.thread_id.wrapping_add(*offset));
             word.is_some_and(|word| word & 0xffff_ffff == inner)
         })
     }

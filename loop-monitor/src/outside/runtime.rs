@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::process::{ProcessError, ProcessView};
+use crate::process::{DELETED, ProcessError, ProcessView};
 
 /// A kind of event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,8 @@ impl MappedFiles {
         for line in maps.lines() {
             let mut words = line.split_ascii_whitespace();
             let (range, permissions) = (words.next(), words.next());
-            let path = words.nth(3).unwrap_or_default();
+            // The rest of the line: it may hold spaces.
+            let path = line.splitn(6, ' ').nth(5).unwrap_or_default().trim_start();
             let Some(range) = range.and_then(address_range) else {
                 continue;
             };
@@ -111,6 +112,7 @@ fn address_range(range: &str) -> Option<Range<u64>> {
 }
 
 fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
 }
 

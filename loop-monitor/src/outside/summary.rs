@@ -90,12 +90,7 @@ impl Parts<'_> {
         let mut note = |text: &str| notes.push(text.to_owned());
         let threads = self.threads;
         if !threads.iter().all(WatchedThread::is_told) {
-            note(
-                "The kernel didn't tell when the loops slept, so they were looked at about 1000 \
-                 times per second: sleeps of less than 1 ms are missed or counted as one. To count \
-                 all, allow perf events: `sysctl kernel.perf_event_paranoid=2` or less, or run with \
-                 CAP_PERFMON; in a container its seccomp profile must allow perf_event_open.",
-            );
+            note(&untold(threads));
         } else if !threads.iter().all(WatchedThread::is_told_places) {
             note(
                 "The kernel told when the loops slept, and not where, so sleeps that ended before \
@@ -193,6 +188,21 @@ fn ranked(cause_of: impl Fn(usize) -> Cause, causes: HashMap<usize, Tally>) -> V
         .collect();
     ranked.sort_by(|a, b| (b.total_ns.cmp(&a.total_ns)).then_with(|| a.cause.cmp(&b.cause)));
     ranked
+}
+
+/// Of loops whose sleeps the kernel didn't tell: why, and what to do.
+fn untold(threads: &[WatchedThread]) -> String {
+    let untold = threads.iter().filter(|thread| !thread.is_told()).count();
+    let refusal = threads.iter().find_map(|thread| thread.refusal.as_ref());
+    let why = refusal.map_or_else(String::new, |error| format!(" ({error})"));
+    format!(
+        "The kernel didn't tell when {untold} of {} loops slept{why}, so they were looked at about \
+         1000 times per second: sleeps of less than 1 ms are missed or counted as one. To count \
+         all, allow perf events: `sysctl kernel.perf_event_paranoid=2` or less, or run with \
+         CAP_PERFMON; in a container its seccomp profile must allow perf_event_open. Where they are \
+         allowed, so many loops need more locked memory: `ulimit -l`, kernel.perf_event_mlock_kb.",
+        threads.len()
+    )
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ impl fmt::Display for TraceEnd {
             Self::Marked => "the process asked it to end",
             Self::Exited => "the process has ended",
             Self::OtherProgram => "the process runs another program now",
+            Self::Failed => "the thread that traces died, which is a fault of unstall",
         })
     }
 }
@@ -92,6 +93,8 @@ pub enum TraceEnd {
     Exited,
     /// The process runs another program now.
     OtherProgram,
+    /// The thread that traced died: what came after was seen by nobody.
+    Failed,
 }
 
 /// Tells one event; called on the tracing thread, while the target may stand still.

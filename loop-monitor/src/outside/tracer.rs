@@ -197,15 +197,21 @@ impl Tracer {
     #[must_use]
     pub fn certificate(&self) -> Certificate {
         // A loop that is held, or never out of work, is told as far as it has come.
-        let _ = self.shared.rests.wait(REST_WITHIN);
+        let has_rested = self.shared.rests.wait(REST_WITHIN);
         let routes = RouteMemory::find(&self.view);
         let mut ledger = self.shared.ledger();
         if let Some(routes) = &routes {
             ledger.take_counts(routes.endpoints(), false);
         }
-        ledger.certificate(&self.identity, |serial| {
+        let mut certificate = ledger.certificate(&self.identity, |serial| {
             routes.as_ref()?.endpoint_of(serial).name()
-        })
+        });
+        if !has_rested {
+            let words =
+                "a loop was still at work when this was made: what its steps did after that";
+            certificate.not_covered.push(words.to_owned());
+        }
+        certificate
     }
 
     /// Why the trace has ended, if it has by then.
@@ -249,6 +255,12 @@ pub fn python_loops(pids: &[u32]) -> Vec<u32> {
     pids.iter().filter(runs_loop).copied().collect()
 }
 
+/// Whether one of these processes is a Python, whatever it does now.
+#[must_use]
+pub fn runs_python(pids: &[u32]) -> bool {
+    pids.iter().any(|pid| maps_python(*pid))
+}
+
 /// The whole life of the tracing thread.
 fn trace(
     pid: u32,
@@ -267,8 +279,27 @@ fn trace(
     };
     // The same.
     let _ = attached.send(Ok(session.identity()));
-    let end = session.run();
-    shared.rests.all_ended();
-    *shared.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-    shared.has_ended.notify_all();
+    let mut ending = Ending {
+        shared,
+        end: TraceEnd::Failed,
+    };
+    ending.end = session.run();
+}
+
+/// Tells the end on every way out, also a panic's.
+struct Ending<'a> {
+    shared: &'a Shared,
+    end: TraceEnd,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.shared.rests.all_ended();
+        *self
+            .shared
+            .end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(self.end);
+        self.shared.has_ended.notify_all();
+    }
 }

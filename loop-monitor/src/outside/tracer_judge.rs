@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use syscalls::Sysno;
@@ -349,12 +350,24 @@ impl CallFacts for Facts<'_> {
     fn descriptor(&mut self, descriptor: i32) -> Option<Descriptor> {
         let number = u32::try_from(descriptor).ok()?.to_string();
         let root = self.0.root();
-        // What isn't open fails at once.
-        let status = fs::metadata(root.join("fd").join(&number)).ok()?;
-        let info = fs::read_to_string(root.join("fdinfo").join(&number)).ok()?;
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-        let flags = u64::from_str_radix(flags.trim(), 8).ok()?;
-        Some(Descriptor::from_status(status.mode(), status.rdev(), flags))
+        let read = || -> io::Result<Descriptor> {
+            let status = fs::metadata(root.join("fd").join(&number))?;
+            let info = fs::read_to_string(root.join("fdinfo").join(&number))?;
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = flags.and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok());
+            // Without flags it may wait.
+            let flags = flags.unwrap_or(0);
+            Ok(Descriptor::from_status(status.mode(), status.rdev(), flags))
+        };
+        match read() {
+            Ok(found) => Some(found),
+            // What isn't open fails at once.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // And so does everything of a process that has ended.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => None,
+            // What can't be looked at may wait: better one too many than one unseen.
+            Err(_) => Some(Descriptor::UNKNOWN),
+        }
     }
 
     fn lingers(&mut self, _descriptor: i32) -> bool {

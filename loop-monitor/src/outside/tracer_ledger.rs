@@ -1,6 +1,6 @@
 //! What a trace has found so far, by route: the certificate in the making.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace_event::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer::Identity;
@@ -52,6 +52,8 @@ pub(super) struct Ledger {
     /// Waits of the loop for events: each one ends a turn, which stands for a step where no
     /// middleware counts them.
     turns: u64,
+    /// What this trace turned out not to see, in words.
+    doubts: BTreeSet<String>,
 }
 
 impl Ledger {
@@ -103,6 +105,11 @@ impl Ledger {
         }
     }
 
+    /// Something that the certificate has to say isn't covered.
+    pub(super) fn doubt(&mut self, words: String) {
+        self.doubts.insert(words);
+    }
+
     fn route(&mut self, route: &str) -> &mut Route {
         self.routes.entry(route.to_owned()).or_default()
     }
@@ -116,7 +123,13 @@ impl Ledger {
     ) -> Certificate {
         let mut routes: BTreeMap<String, RouteProof> = BTreeMap::new();
         for counts in &self.now {
-            let (requests, steps) = self.before.get(&counts.name).copied().unwrap_or((0, 0));
+            let before = self.before.get(&counts.name).copied();
+            // Asked for before the trace only, by whoever looked whether the service was ready, and
+            // declared by nobody. What blocks in a request that went on is added below.
+            if before.is_some_and(|(requests, _)| requests == counts.requests) {
+                continue;
+            }
+            let (requests, steps) = before.unwrap_or((0, 0));
             let proof = routes.entry(counts.name.clone()).or_default();
             proof.requests = counts.requests.saturating_sub(requests);
             proof.polls = counts.steps.saturating_sub(steps);
@@ -147,7 +160,12 @@ impl Ledger {
             commit: identity.commit.clone(),
             method: ProofMethod::Tracing,
             routes,
-            not_covered: identity.not_covered.clone(),
+            not_covered: identity
+                .not_covered
+                .iter()
+                .chain(&self.doubts)
+                .cloned()
+                .collect(),
         }
     }
 }

@@ -17,6 +17,9 @@ use crate::process::symbols::is_made_at_run_time;
 
 /// Other threads run on while stacks are read, and may tear what is read of theirs.
 const READS_MAX: usize = 8;
+/// A thread that isn't in the list is looked for again: other threads run on while it is read, and
+/// a state that is being freed ends it early.
+const ABSENCES: usize = 3;
 
 /// Reads the Python stacks of one process.
 pub(super) struct PythonStacks {
@@ -70,11 +73,18 @@ impl PythonStacks {
     /// When it couldn't be read several times in a row, in words.
     pub(super) fn stack(&mut self, thread_pointer: u64) -> Result<Option<PythonStack>, String> {
         let mut error = String::new();
+        let mut absences = 0;
         for _ in 0..READS_MAX {
             match self.spy.get_stack_traces() {
                 Ok(traces) => {
                     let own = traces.into_iter().find(|it| it.thread_id == thread_pointer);
-                    return Ok(own.map(|it| PythonStack::of(&it.frames)));
+                    if let Some(own) = own {
+                        return Ok(Some(PythonStack::of(&own.frames)));
+                    }
+                    absences += 1;
+                    if absences == ABSENCES {
+                        return Ok(None);
+                    }
                 }
                 Err(torn) => error = format!("{torn:#}"),
             }

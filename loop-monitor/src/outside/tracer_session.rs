@@ -140,10 +140,26 @@ impl Session {
                         return end;
                     }
                 }
-                // Nobody is left: all were killed in one stroke.
-                Err(_) => return self.end(TraceEnd::Exited),
+                // No traced thread is left.
+                Err(_) if self.has_ended || self.which == TracedThreads::All || !self.lives() => {
+                    return self.end(TraceEnd::Exited);
+                }
+                Err(_) if self.shared.is_stopped.load(Ordering::Acquire) => {
+                    return self.end(TraceEnd::Asked);
+                }
+                // Its loops have ended and it goes on: another one may begin.
+                Err(_) => {
+                    #[expect(clippy::disallowed_methods, reason = "a thread of the tracer's own")]
+                    std::thread::sleep(LOOK_AROUND);
+                    self.look_around();
+                }
             }
         }
+    }
+
+    /// It has a program still, which a zombie has not.
+    fn lives(&self) -> bool {
+        std::fs::read_link(self.view.root().join("exe")).is_ok()
     }
 
     /// Attaches to threads until no new ones appear: those that traced ones start come by
@@ -160,7 +176,8 @@ impl Session {
                 .into_iter()
                 .filter(|tid| !self.threads.contains(tid) && !tried.contains(tid))
                 .collect();
-            if new.is_empty() {
+            // After an `exec` nobody is left to trace, which the run that follows tells.
+            if new.is_empty() || self.has_ended {
                 return Ok(());
             }
             for tid in new {
@@ -286,6 +303,11 @@ impl Session {
             .as_mut()
             .and_then(|routes| routes.current(entry.tid));
         let seen = self.judge.look(&entry);
+        if std::mem::take(&mut self.judge.unread_stacks) > 0 {
+            let words =
+                "lines of calls whose Python stacks could not be read: they count all the same";
+            self.shared.ledger().doubt(words.to_owned());
+        }
         if seen == Seen::OwnWait {
             self.shared.ledger().count_turn();
             self.settle(false);
@@ -363,15 +385,32 @@ impl Session {
         }
         self.take_counts(false);
         if self.which == TracedThreads::Loops {
-            // A process that can't be read any more has ended, which the wait tells.
-            let loops = self.finder.look(&self.threads).unwrap_or_default();
+            let loops = match self.finder.look(&self.threads) {
+                Ok(loops) => loops,
+                Err(error) => {
+                    // Of one that has ended, the wait tells.
+                    if self.lives() {
+                        self.shared
+                            .ledger()
+                            .doubt(format!("event loops that began later: {error}"));
+                    }
+                    Vec::new()
+                }
+            };
             for tid in loops {
                 // Seized only: it stops by itself for the interrupt, and goes on then.
                 let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC;
                 let thread = process_id(tid);
-                let seized = ptrace::seize(thread, options);
-                if seized.and_then(|()| ptrace::interrupt(thread)).is_ok() {
-                    self.threads.insert(tid);
+                match ptrace::seize(thread, options).and_then(|()| ptrace::interrupt(thread)) {
+                    Ok(()) => {
+                        self.threads.insert(tid);
+                    }
+                    // It has ended meanwhile.
+                    Err(Errno::ESRCH) => {}
+                    Err(errno) => self.shared.ledger().doubt(format!(
+                        "the event loop of thread {tid}, which may not be traced ({errno}): what \
+                         ran there is not proven"
+                    )),
                 }
             }
         }
@@ -402,15 +441,8 @@ impl Session {
         self.has_ended = true;
         self.take_counts(false);
         self.settle(true);
-        let mut identity = self.identity.clone();
-        if self.judge.unread_stacks > 0 {
-            identity.not_covered.push(format!(
-                "{} calls have no line: their Python stacks could not be read",
-                self.judge.unread_stacks
-            ));
-        }
         // All requests are settled.
-        let certificate = self.shared.ledger().certificate(&identity, |_| None);
+        let certificate = self.shared.ledger().certificate(&self.identity, |_| None);
         let event = TraceEvent::End {
             mono_ns: monotonic_ns(),
             reason,
@@ -425,6 +457,9 @@ impl Session {
     fn let_go(&mut self, tid: Pid, stop: Stop) {
         let mut traced = std::mem::take(&mut self.threads);
         traced.remove(&tid.as_raw().unsigned_abs());
+        // First: after an `exec` the old number of the thread that made it never comes again, and
+        // the wait below only tells so once nobody is traced any more.
+        release(tid, stop);
         for other in &traced {
             // Already ended, or about to stop by itself: both are told by the wait.
             let _ = ptrace::interrupt(process_id(*other));
@@ -440,7 +475,6 @@ impl Session {
                 break;
             }
         }
-        release(tid, stop);
     }
 }
 

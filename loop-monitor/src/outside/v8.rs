@@ -6,6 +6,7 @@
 //! frames between them keep no frame pointer, so frames aren't walked: each word of the stack is
 //! tried, and holds a frame if what must be a function has what only a function has.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::elf::Elf;
@@ -21,6 +22,8 @@ const FRAMES_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 1024;
 /// A source beyond this gets no line.
 const SOURCE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Functions remembered with their line.
+const LINES_MAX: usize = 65_536;
 /// Strings are made of others at most so deep here.
 const STRING_DEPTH_MAX: u8 = 8;
 /// Of `ScopeInfo` (`scope-info.tq`), which has no symbols: after the map come flags, a count, the
@@ -34,6 +37,8 @@ const SCOPE_LOCALS_MAX: u64 = 75;
 pub(super) struct V8 {
     view: ProcessView,
     layout: Layout,
+    /// By file and position, which stay while objects move: finding one reads the source.
+    lines: RefCell<HashMap<(String, usize), Option<u32>>>,
 }
 
 /// Offsets within objects, from their begin; and numbers of types.
@@ -92,6 +97,7 @@ impl V8 {
         Some(Self {
             view: view.clone(),
             layout: Layout::of(&symbols)?,
+            lines: RefCell::default(),
         })
     }
 
@@ -104,7 +110,7 @@ impl V8 {
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
             .collect();
-        let end = sp + read as u64;
+        let end = sp.wrapping_add(read as u64);
         let [function, context] = [self.layout.function_below_fp, self.layout.context_below_fp];
         let [function, context] = [function, context].map(|below| usize::try_from(below / 8).ok());
         let (Some(function), Some(context)) = (function, context) else {
@@ -112,8 +118,8 @@ impl V8 {
         };
         let mut frames = Vec::new();
         for (index, saved_fp) in words.iter().enumerate().skip(function.max(context)) {
-            let fp = sp + index as u64 * 8;
-            let is_chained = *saved_fp > fp && *saved_fp < end + STACK_BYTES as u64;
+            let fp = sp.wrapping_add(index as u64 * 8);
+            let is_chained = *saved_fp > fp && *saved_fp < end.wrapping_add(STACK_BYTES as u64);
             let candidate = words[index - function];
             if is_chained && is_tagged(candidate) && is_tagged(words[index - context]) {
                 frames.extend(self.function(candidate));
@@ -142,7 +148,7 @@ impl V8 {
             .map(str::to_owned)
             .unwrap_or(file);
         let (name, begin) = self.name_and_begin(self.field(shared, layout.shared_name_or_scope)?);
-        let line = begin.and_then(|begin| self.line(script, begin));
+        let line = begin.and_then(|begin| self.known_line(&file, script, begin));
         let name = name.filter(|name| !name.is_empty());
         Some(Frame {
             function: name.unwrap_or_else(|| "(anonymous)".to_owned()),
@@ -184,6 +190,19 @@ impl V8 {
         (name, begin.and_then(|begin| usize::try_from(begin).ok()))
     }
 
+    fn known_line(&self, file: &str, script: u64, position: usize) -> Option<u32> {
+        let place = (file.to_owned(), position);
+        if let Some(line) = self.lines.borrow().get(&place) {
+            return *line;
+        }
+        let line = self.line(script, position);
+        let mut lines = self.lines.borrow_mut();
+        if lines.len() < LINES_MAX {
+            lines.insert(place, line);
+        }
+        line
+    }
+
     /// The line of a position, from 1.
     fn line(&self, script: u64, position: usize) -> Option<u32> {
         if position > SOURCE_BYTES_MAX {
@@ -213,13 +232,17 @@ impl V8 {
         let address = string.checked_sub(1)?;
         let length = self
             .view
-            .read_word(address + (self.layout.string_length & !7))?;
+            .read_word(address.wrapping_add(self.layout.string_length & !7))?;
         let length = length >> ((self.layout.string_length & 7) * 8) & 0xffff_ffff;
         let length = usize::try_from(length).ok()?.min(max);
         let is_one_byte = kind & 8 != 0;
         let (first, second) = (self.layout.string_first, self.layout.string_second);
         match kind & 7 {
-            0 => self.units(address + self.layout.string_chars, length, is_one_byte),
+            0 => self.units(
+                address.wrapping_add(self.layout.string_chars),
+                length,
+                is_one_byte,
+            ),
             1 => {
                 let mut units = self.characters(self.field(string, first)?, max, depth - 1)?;
                 let rest = length.saturating_sub(units.len());
@@ -229,7 +252,11 @@ impl V8 {
                 Some(units)
             }
             // Kept outside of the heap; the field after the resource has its address.
-            2 => self.units(self.view.read_word(address + second)?, length, is_one_byte),
+            2 => self.units(
+                self.view.read_word(address.wrapping_add(second))?,
+                length,
+                is_one_byte,
+            ),
             3 => {
                 let offset = small_integer(self.field(string, second)?)?;
                 let offset = usize::try_from(offset).ok()?;
@@ -243,6 +270,9 @@ impl V8 {
     }
 
     fn units(&self, address: u64, length: usize, is_one_byte: bool) -> Option<Vec<u16>> {
+        if length > SOURCE_BYTES_MAX {
+            return None;
+        }
         let mut bytes = vec![0; if is_one_byte { length } else { length * 2 }];
         if !bytes.is_empty() && self.view.read_memory(address, &mut bytes).ok()? != bytes.len() {
             return None;
@@ -259,7 +289,7 @@ impl V8 {
 
     fn type_of(&self, object: u64) -> Option<u16> {
         let map = self.field(object, self.layout.map)?;
-        let at = is_tagged(map).then(|| map - 1 + self.layout.instance_type)?;
+        let at = is_tagged(map).then(|| (map - 1).wrapping_add(self.layout.instance_type))?;
         let word = self.view.read_word(at & !7)?;
         u16::try_from(word >> ((at & 7) * 8) & 0xffff).ok()
     }
@@ -268,7 +298,7 @@ impl V8 {
         if !is_tagged(object) {
             return None;
         }
-        self.view.read_word(object - 1 + offset)
+        self.view.read_word((object - 1).wrapping_add(offset))
     }
 }
 

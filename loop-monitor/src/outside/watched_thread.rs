@@ -24,6 +24,8 @@ pub(super) struct WatchedThread {
     pub(super) ledger: Ledger,
     /// Records that the kernel couldn't keep.
     pub(super) lost: u64,
+    /// Why the kernel doesn't tell its switches, where it was asked.
+    pub(super) refusal: Option<std::io::Error>,
     follow: Follow,
     opened_ns: u64,
     ended_ns: Option<u64>,
@@ -47,9 +49,10 @@ impl WatchedThread {
         let times = task.times()?;
         let met = met(&task.activity()?);
         let (first, ledger) = LastLook::first(opened_ns, times, met);
-        let follow = match switches {
-            Some(Ok(switches)) => Follow::Switches(Box::new(switches)),
-            _ => Follow::Looks(first),
+        let (follow, refusal) = match switches {
+            Some(Ok(switches)) => (Follow::Switches(Box::new(switches)), None),
+            Some(Err(error)) => (Follow::Looks(first), Some(error)),
+            None => (Follow::Looks(first), None),
         };
         let mut thread = Self {
             task,
@@ -57,6 +60,7 @@ impl WatchedThread {
             own_events: found.events,
             ledger,
             lost: 0,
+            refusal,
             follow,
             opened_ns,
             ended_ns: None,
@@ -158,7 +162,10 @@ impl WatchedThread {
     pub(super) fn totals(&self) -> Totals {
         let until_ns = self.ended_ns.unwrap_or_else(monotonic_ns);
         let run_delay_ns = match &self.follow {
-            Follow::Switches(_) => self.run_delay_ns - self.run_delay_at_start_ns,
+            Follow::Switches(_) => {
+                // After another thread's `exec` its files are that one's, whose delay may be less.
+                self.run_delay_ns.saturating_sub(self.run_delay_at_start_ns)
+            }
             // Booked look by look.
             Follow::Looks(_) => 0,
         };

@@ -4,10 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::{ProcessError, ProcessView};
-
-/// What the kernel puts behind a path that is no longer there.
-const DELETED: &str = " (deleted)";
+use super::{DELETED, ProcessError, ProcessView};
 
 /// One stretch of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +91,7 @@ impl Mapping {
             return Some(path);
         }
         // Layered file systems show another number in maps than to stat(2).
-        (!self.path.ends_with(DELETED) && in_its_root.exists()).then_some(in_its_root)
+        (!self.path.ends_with(DELETED) && in_its_root.is_file()).then_some(in_its_root)
     }
 }
 

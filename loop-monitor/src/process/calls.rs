@@ -104,6 +104,11 @@ impl Call {
         if call.name == "mmap" && syscall.arguments[4] & 0x8000_0000 != 0 {
             (call.kind, call.on) = (CallKind::Lock, DescriptorArgument::None);
         }
+        // Advice by which the file is read now, or its pages are made (madvise(2): WILLNEED,
+        // POPULATE_READ, POPULATE_WRITE).
+        if call.name == "madvise" && matches!(syscall.arguments[2] & 0xffff_ffff, 3 | 22 | 23) {
+            call.kind = CallKind::Io;
+        }
         let waits_for_nothing = match call.on {
             DescriptorArgument::PollList { count, .. }
             | DescriptorArgument::SelectSets { count } => {

@@ -89,9 +89,25 @@ impl Descriptors {
             Subject::Path(path) => Ok(Some(unnamed(path))),
             Subject::Process(pid) => Ok(Some(Target {
                 what: format!("pid {pid}"),
-                name: comm_of(*pid),
+                name: self.child_name(*pid),
             })),
         }
+    }
+
+    /// By the number that the process itself knows its child by: another one in a container.
+    #[expect(clippy::disallowed_methods, reason = "files of procfs, in memory")]
+    fn child_name(&self, inner: i32) -> Option<String> {
+        let own = self.view.pid();
+        if self.view.inner_tid(own) == Some(own.into()) {
+            return comm_of(inner);
+        }
+        let wanted = u64::try_from(inner).ok()?;
+        let child = self.view.children().into_iter().find(|child| {
+            // A child that has ended meanwhile has no name any more.
+            let status = fs::read_to_string(format!("/proc/{child}/status"));
+            status.is_ok_and(|status| super::innermost(&status, *child) == Some(wanted))
+        })?;
+        comm_of(i32::try_from(child).ok()?)
     }
 
     /// Makes a descriptor's number, which is free again once it is closed, into what it stands for
@@ -312,7 +328,7 @@ fn numbered(link: &str, prefix: &str) -> Option<u64> {
 
 /// A child's name; none once it is gone.
 #[expect(clippy::disallowed_methods, reason = "a file of procfs, in memory")]
-pub(super) fn comm_of(pid: i32) -> Option<String> {
+pub(crate) fn comm_of(pid: i32) -> Option<String> {
     let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(comm.trim_end().to_owned())
 }

@@ -5,14 +5,16 @@
 //! that listens there.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::descriptors::comm_of;
 use super::listeners::listeners;
 use super::sockets::Transport;
-use super::{ProcessError, ProcessView};
+use super::{ProcessError, ProcessView, regular_file};
 
+/// As much of `/etc/hosts` is read; one that blocks advertisers has some MiB.
+const HOSTS_BYTES_MAX: u64 = 16 << 20;
 /// Peers remembered; a service that calls more has its names looked up again.
 const REMEMBERED_MAX: usize = 16_384;
 
@@ -290,10 +292,10 @@ impl Hosts {
 }
 
 /// As the process sees the file; without one, names are names.
-#[expect(clippy::disallowed_methods, reason = "a small file, once per watch")]
 fn hosts_of(view: &ProcessView) -> Hosts {
-    let path = view.root().join("root/etc/hosts");
-    Hosts::parse(&fs::read_to_string(path).unwrap_or_default())
+    let file = regular_file(&view.root().join("root/etc/hosts"));
+    let text = file.and_then(|file| io::read_to_string(file.take(HOSTS_BYTES_MAX)).ok());
+    Hosts::parse(&text.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl StackCopy {
     }
 
     fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+        self.start.saturating_add(self.bytes.len() as u64)
     }
 }
 
@@ -214,8 +214,11 @@ impl Stacks {
         let mut lowest = None;
         let mut lowest_indirect = None;
         let mut candidates = 0;
-        let mut at = sp.next_multiple_of(8);
-        while at + 16 <= stack.end() && candidates < CANDIDATES_MAX {
+        // A stack pointer is the program's to set, to anything.
+        let mut at = sp.checked_next_multiple_of(8)?;
+        while at.checked_add(16).is_some_and(|end| end <= stack.end())
+            && candidates < CANDIDATES_MAX
+        {
             if let Some(back) = stack.word(at + 8)
                 && self.chain_holds(at, stack)
             {
@@ -240,7 +243,7 @@ impl Stacks {
     /// Whether who calls `target` may be in `function`: it is the same, or its last act is a jump
     /// there, which leaves no frame of its own (`e9 rel32`, `0f 80+cc rel32`, or `ff 25 rel32`
     /// through a pointer; Intel's manual, volume 2, JMP and Jcc).
-    fn leads_to(&self, target: u64, function: u64) -> bool {
+    fn leads_to(&mut self, target: u64, function: u64) -> bool {
         if target == function {
             return true;
         }
@@ -248,7 +251,7 @@ impl Stacks {
         // What isn't mapped has no code.
         let length = self.view.read_memory(target, &mut code).unwrap_or(0);
         let ends = (0_u64..).zip(code[..length].windows(6));
-        ends.into_iter().any(|(offset, bytes)| {
+        let jumps = ends.filter(|(offset, bytes)| {
             let to = |at: usize, length: u64| {
                 let mut distance = [0; 4];
                 distance.copy_from_slice(&bytes[at..at + 4]);
@@ -261,6 +264,12 @@ impl Stacks {
                 [0xff, 0x25, ..] => self.view.read_word(to(2, 6)) == Some(function),
                 _ => false,
             }
+        });
+        let jumps: Vec<u64> = jumps.map(|(offset, _)| offset).collect();
+        // Where another function begins before the jump, the jump is that one's.
+        jumps.into_iter().any(|offset| {
+            let at = target.wrapping_add(offset);
+            self.symbols.function_start(&self.space, at) == Some(target)
         })
     }
 

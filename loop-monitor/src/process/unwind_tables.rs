@@ -1,7 +1,6 @@
 //! Unwind tables of mapped files, handed to framehop when a stack first leads there.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -9,8 +8,8 @@ use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment};
 
-use super::ProcessView;
 use super::address_space::{AddressSpace, Mapping};
+use super::{ProcessView, regular_file};
 
 /// A table larger than this isn't read: some hundred times those of a large program.
 const TABLE_BYTES_MAX: u64 = 256 << 20;
@@ -59,7 +58,7 @@ fn read_module(view: &ProcessView, mapping: &Mapping) -> Option<Module<Vec<u8>>>
         return parse_module(mapping, &*image, section);
     }
     let path = mapping.file(view)?;
-    let file = open(&path)?;
+    let file = regular_file(&path)?;
     let section = |range: Range<u64>| {
         let length = range.end.checked_sub(range.start)?;
         let length = usize::try_from(length.min(TABLE_BYTES_MAX)).ok()?;
@@ -67,16 +66,8 @@ fn read_module(view: &ProcessView, mapping: &Mapping) -> Option<Module<Vec<u8>>>
         file.read_exact_at(&mut bytes, range.start).ok()?;
         Some(bytes)
     };
-    let cache = ReadCache::new(open(&path)?);
+    let cache = ReadCache::new(regular_file(&path)?);
     parse_module(mapping, &cache, section)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "once per file, on a thread that may wait"
-)]
-fn open(path: &std::path::Path) -> Option<File> {
-    File::open(path).ok()
 }
 
 fn indices(range: &Range<u64>) -> Option<Range<usize>> {
@@ -92,7 +83,7 @@ fn parse_module<'data>(
     let object = object::File::parse(data).ok()?;
     let address_range = |name: &str| {
         let section = object.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
+        Some(section.address()..section.address().saturating_add(section.size()))
     };
     let bytes = |name: &str| {
         let (start, length) = object.section_by_name(name)?.file_range()?;
@@ -111,7 +102,8 @@ fn parse_module<'data>(
     // The segment that was mapped here tells by how much all addresses are shifted.
     let bias = object.segments().find_map(|segment| {
         let (offset, length) = segment.file_range();
-        let holds = offset <= mapping.file_offset + 0xfff && mapping.file_offset < offset + length;
+        let holds = offset <= mapping.file_offset.saturating_add(0xfff)
+            && mapping.file_offset < offset.saturating_add(length);
         let shifted = mapping
             .start
             .wrapping_sub(mapping.file_offset)

@@ -24,8 +24,12 @@ impl CallFacts for OwnProcess {
             let address = status.as_mut_ptr() as u64;
             system_call(libc::SYS_fstat as u64, [number, address, 0, 0, 0, 0])
         };
-        if failed != 0 {
+        if failed == -i64::from(libc::EBADF) {
             return None;
+        }
+        if failed != 0 {
+            // Its server is gone (ESTALE, ENOTCONN, EIO): just such a file waits.
+            return Some(Descriptor::UNKNOWN);
         }
         // SAFETY: the call succeeded, so the kernel filled it.
         let status = unsafe { status.assume_init() };

@@ -184,7 +184,12 @@ fn excuse(cause: &Cause) -> Option<&'static str> {
     let taken_at = frames.iter().position(|frame| !is_of_lock(frame))?;
     let (lock, takers) = frames.split_at(taken_at);
     let taker = &takers[0];
-    if is_allocator(&taker.function) {
+    // Allocators are written in C; a function of one's own may have such a name where it is inlined.
+    let is_rust = taker
+        .file
+        .as_deref()
+        .is_some_and(|file| file.ends_with(".rs"));
+    if !is_rust && is_allocator(&taker.function) {
         return Some(ALLOCATOR_LOCK);
     }
     if !is_contended_lock(lock) {
@@ -193,8 +198,15 @@ fn excuse(cause: &Cause) -> Option<&'static str> {
         Some(RUNTIME_LOCK)
     } else {
         let file = taker.file.as_deref().unwrap_or_default();
-        file.ends_with(STDIO_FILE).then_some(LOG_LOCK)
+        // Standard input's is an ordinary mutex, held until somebody has typed a line.
+        let is_output = lock.iter().any(is_reentrant);
+        (is_output && file.ends_with(STDIO_FILE)).then_some(LOG_LOCK)
     }
+}
+
+fn is_reentrant(frame: &Frame) -> bool {
+    let file = frame.file.as_deref().unwrap_or_default();
+    file.ends_with("/reentrant_lock.rs") || frame.function.contains("ReentrantLock")
 }
 
 /// Where the standard library has its standard streams.
@@ -234,9 +246,13 @@ fn is_of_lock(frame: &Frame) -> bool {
 }
 
 /// Files of Tokio whose locks are held while the program's own code runs: by the guard that
-/// `watch::Receiver::borrow` gives out and the closure of `send_modify`, and by the halves of
-/// `split` around the stream's own reads and writes.
-const HELD_FOR_THE_PROGRAM: [&str; 2] = ["/src/sync/watch.rs", "/src/io/split.rs"];
+/// `watch::Receiver::borrow` gives out and the closure of `send_modify`, by the halves of `split`
+/// around the stream's own reads and writes, and while a value of `broadcast` is cloned or dropped.
+const HELD_FOR_THE_PROGRAM: [&str; 3] = [
+    "/src/sync/watch.rs",
+    "/src/io/split.rs",
+    "/src/sync/broadcast.rs",
+];
 
 /// Tokio's own source, as the registry, git or a vendor's folder holds it, where its locks are held
 /// for some instructions.
@@ -352,7 +368,9 @@ mod tests {
             let excused = excuse(&cause(CauseClass::Lock, &stack));
             assert_eq!(excused, Some(RUNTIME_LOCK), "{file}");
         }
-        let log = taken_by(("lock", "/rustc/0/library/std/src/io/stdio.rs"));
+        let stdio = ("lock", "/rustc/0/library/std/src/io/stdio.rs");
+        let reentrant = ("lock", "/rustc/0/library/std/src/sync/reentrant_lock.rs");
+        let log = [&LOCK[..2], &[reentrant, stdio, ("app::handler", OWN)]].concat();
         assert_eq!(excuse(&cause(CauseClass::Lock, &log)), Some(LOG_LOCK));
         let others = [
             ("app::cache::get", OWN),
@@ -360,7 +378,13 @@ mod tests {
             ("get", "/x/tokiofake-1.0.0/src/lib.rs"),
             ("get", "/app/src/tokio/cache.rs"),
             ("get", "/app/tokio/cache/src/lib.rs"),
+            // Of standard input.
+            stdio,
+            // Own functions, inlined.
+            ("free", OWN),
+            ("mi_score", OWN),
             // Held while the program's code runs.
+            ("send", "/x/registry/tokio-1.54.1/src/sync/broadcast.rs"),
             ("borrow", "/x/registry/tokio-1.54.1/src/sync/watch.rs"),
             ("poll_read", "/x/registry/tokio-1.54.1/src/io/split.rs"),
         ];

@@ -2,6 +2,8 @@
 
 `CANARY TIMES` does it in a step of the loop, `exec` becomes another program, `thread` ends a thread;
 after each one a line is printed. It ends with its input.
+
+With `threads` each loop runs on a thread of its own, and `end` ends one, after which comes the next.
 """
 
 import asyncio
@@ -98,21 +100,39 @@ async def perform(word, times):
 
 
 async def main():
-    threading.Thread(target=answer, daemon=True).start()
-    received = []
+    """Tell whether there may be a next loop."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGUSR1, signal.SIGRTMIN + 3):
-        signal.signal(number, lambda number, _: received.append(number))
     words = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(words), sys.stdin)
+    protocol = asyncio.StreamReaderProtocol(words)
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0)))
     print("ready", flush=True)
     while line := (await words.readline()).split():
+        if line[0] == b"end":
+            transport.close()
+            return True
         await perform(line[0].decode(), int(line[1]) if len(line) > 1 else 1)
         print(line[0].decode(), *received, flush=True)
+    return False
 
 
+def run_in_threads():
+    going_on = [True]
+    while going_on.pop():
+        thread = threading.Thread(target=lambda: going_on.append(asyncio.run(main())))
+        thread.start()
+        thread.join()
+        time.sleep(0.3)  # no loop runs
+
+
+received = []
+for number in (signal.SIGUSR1, signal.SIGRTMIN + 3):
+    signal.signal(number, lambda number, _: received.append(number))
+threading.Thread(target=answer, daemon=True).start()
 if "uvloop" in sys.argv:
     import uvloop
 
     uvloop.install()
-asyncio.run(main())
+if "threads" in sys.argv:
+    run_in_threads()
+else:
+    asyncio.run(main())

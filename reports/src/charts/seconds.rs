@@ -1,6 +1,7 @@
 //! p95 of each second of each block: what happens inside a block, which a
 //! percentile over the whole of it hides.
 
+use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 
 use super::axis::{Horizontal, Vertical};
@@ -14,10 +15,10 @@ const SECONDS_MIN: usize = 5;
 const BLOCKS_MAX: usize = 64;
 
 /// Draws one line per good block at one level; `None` when the blocks are too short.
-pub(crate) fn render(title: &str, record: &RunRecord, level: u32) -> Option<String> {
+pub(crate) fn render(title: &str, record: &RunRecord, level: Level) -> Option<String> {
     let lines: Vec<(&str, Vec<(f64, f64)>)> = observed::blocks(record)
         .into_iter()
-        .filter(|block| block.level == level)
+        .filter(|block| block.level == level.key())
         .take(BLOCKS_MAX)
         .map(|block| {
             let points: Vec<(f64, f64)> = block

@@ -278,7 +278,7 @@ fn observed_sentence(report: &Report<'_>, completed: u64, failed: u64) -> String
         .max_by(|one, other| one.0.total_cmp(&other.0));
     match slowest {
         Some((_, p50, p95, level, endpoint)) => {
-            format!("{endpoint} is slowest: p50 {p50}, p95 {p95} at c = {level}; {counts}")
+            format!("{endpoint} is slowest: p50 {p50}, p95 {p95} at {level}; {counts}")
         }
         None => counts,
     }

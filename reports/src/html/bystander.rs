@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use unstall_results::bystander::{Bystander, bystanders};
 use unstall_results::comparison::Metric;
+use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 
 use super::panel::{self, Panel, Subject};
@@ -50,7 +51,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     Ok(())
 }
 
-fn of_level(record: &RunRecord, level: u32) -> Panel<'_> {
+fn of_level(record: &RunRecord, level: Level) -> Panel<'_> {
     let subject = Subject {
         what: "Waiting time of bystanders",
         endpoint: None,
@@ -71,7 +72,7 @@ fn sentence(found: &[Bystander]) -> String {
         .filter(|bystander| numbers::percentile(&bystander.p99).is_some())
         .map(|bystander| {
             let level = if several_levels {
-                format!(" at c\u{202F}=\u{202F}{}", bystander.level)
+                format!(" at {}", numbers::level(bystander.level))
             } else {
                 String::new()
             };
@@ -134,11 +135,11 @@ fn numbers_table(out: &mut String, arms: &[&Bystander]) -> std::fmt::Result {
 
 fn notes(out: &mut String, bystander: &Bystander) -> std::fmt::Result {
     let arm = escape::markup(&bystander.arm);
-    let level = bystander.level;
+    let level = numbers::level(bystander.level);
     if let Some(doubt) = &bystander.doubt {
         writeln!(
             out,
-            "<p class=\"banner\">{arm} at c\u{202F}=\u{202F}{level}: {}.</p>",
+            "<p class=\"banner\">{arm} at {level}: {}.</p>",
             escape::markup_prose(doubt)
         )?;
     }
@@ -146,7 +147,7 @@ fn notes(out: &mut String, bystander: &Bystander) -> std::fmt::Result {
     if let Some(blocked) = blocked.filter(|ms| *ms > BLOCKED_MS_MAX) {
         writeln!(
             out,
-            "<p class=\"banner\">{arm} at c\u{202F}=\u{202F}{level}: the probe’s own route blocked the loop, {} per \
+            "<p class=\"banner\">{arm} at {level}: the probe’s own route blocked the loop, {} per \
              1\u{202F}000 of its requests. Name a cheaper one in the scenario’s [probe].</p>",
             numbers::value(Metric::BlockedMsPer1000, blocked)
         )?;

@@ -61,7 +61,7 @@ fn row(
     let (sign, words) = vocabulary::outcome(cell);
     let class = row_class(cell, group, comparison.verdict);
     let level = if ranking::several_levels(comparison) {
-        format!(" <small>c\u{202F}=\u{202F}{}</small>", cell.level)
+        format!(" <small>{}</small>", numbers::level(cell.level))
     } else {
         String::new()
     };

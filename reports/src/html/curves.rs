@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 
 use super::panel::{self, Panel, Subject};
@@ -23,7 +24,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
             .position(|wanted| wanted == name)
             .unwrap_or(usize::MAX)
     });
-    let panels: Vec<(u32, &str)> = endpoints
+    let panels: Vec<(Level, &str)> = endpoints
         .iter()
         .flat_map(|endpoint| {
             observed::levels(record)
@@ -56,7 +57,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
 }
 
 /// One endpoint at one concurrency, all arms.
-fn of_endpoint<'r>(record: &'r RunRecord, level: u32, endpoint: &'r str) -> Panel<'r> {
+fn of_endpoint<'r>(record: &'r RunRecord, level: Level, endpoint: &'r str) -> Panel<'r> {
     Panel::new(
         record,
         level,
@@ -87,12 +88,16 @@ pub(super) fn write_course(
         )?;
     }
     for level in observed::levels(record) {
-        let title = format!("p95 of each second within its block at concurrency {level}");
+        let title = format!(
+            "p95 of each second within its block at {}",
+            numbers::level_words(level)
+        );
         if let Some(svg) = seconds::render(&title, record, level) {
             writeln!(
                 figures,
                 "<figure><figcaption>p95 per second within a block, one line per block \
-                 <small>c\u{202F}=\u{202F}{level}</small></figcaption>{svg}<details><summary>Table</summary>"
+                 <small>{}</small></figcaption>{svg}<details><summary>Table</summary>",
+                numbers::level(level)
             )?;
             seconds_table(&mut figures, record, level)?;
             writeln!(figures, "</details></figure>")?;
@@ -109,7 +114,7 @@ pub(super) fn write_course(
 
 /// Per second and arm the middle of the blocks' p95: a table of every line of
 /// the chart would be longer than the rest of the page.
-fn seconds_table(out: &mut String, record: &RunRecord, level: u32) -> std::fmt::Result {
+fn seconds_table(out: &mut String, record: &RunRecord, level: Level) -> std::fmt::Result {
     let columns = [
         table::number("Second"),
         table::text("Arm"),

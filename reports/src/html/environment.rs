@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::record::{Arm, ArmAccess, Block, RunRecord};
+use unstall_results::level::Level;
+use unstall_results::record::{Arm, ArmAccess, Block, Load, RunRecord};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -66,6 +67,17 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     if let Some(quota) = machine.cgroup_quota_cores {
         facts.push(("CPU quota", format!("{} cores", numbers::tick(quota))));
     }
+    if let Some(floor) = &record.floor {
+        facts.push((
+            "Floor",
+            format!(
+                "a server that does nothing: p50 {}, p99 {}, at most {} per second",
+                numbers::ms_from_us(floor.response_us_p50),
+                numbers::ms_from_us(floor.response_us_p99),
+                numbers::tick(floor.requests_per_second.round())
+            ),
+        ));
+    }
     facts.extend(load(record));
     facts.extend(arms(record));
     let git = record
@@ -81,15 +93,41 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Who sent when.
+fn model(load: &Load) -> String {
+    let levels = load.levels.iter().map(|level| Level::of(load, *level));
+    let levels: Vec<String> = levels.map(numbers::level_number).collect();
+    let (model, levels) = (escape::markup(&load.model), levels.join(", "));
+    let Some(open) = &load.open else {
+        return format!("{model}, concurrency {levels}");
+    };
+    let seconds = |ms: u64| numbers::tick(numbers::as_f64(ms) / 1_000.0);
+    let stages: Vec<String> = open
+        .stages
+        .iter()
+        .map(|stage| {
+            let rate = stage.rate_per_second.map(|rate| format!("{rate}/s for "));
+            // Without a rate of its own, the stage has its level's.
+            format!(
+                "{}{} s",
+                rate.unwrap_or_default(),
+                seconds(stage.duration_ms)
+            )
+        })
+        .collect();
+    format!(
+        "{model}, {} arrivals at {levels} ({}), at most {} in flight",
+        escape::markup(&open.arrivals),
+        stages.join(", then "),
+        numbers::count(open.in_flight_max.into())
+    )
+}
+
 /// What was sent, and from what state.
 fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
     let load = &record.load;
     let text = escape::markup;
-    let levels: Vec<String> = load.levels.iter().map(u32::to_string).collect();
-    let mut facts = vec![(
-        "Load",
-        format!("{}, concurrency {}", text(&load.model), levels.join(", ")),
-    )];
+    let mut facts = vec![("Load", model(load))];
     facts.push((
         "Requests",
         format!(
@@ -211,7 +249,7 @@ fn block_table(
         table::number("#"),
         table::text("Arm"),
         table::number("Pair"),
-        table::number("c"),
+        table::number(numbers::level_head(&record.load)),
         table::number("Completed"),
         table::number("Failed"),
         table::number("Rate"),
@@ -228,13 +266,17 @@ fn block_table(
         &columns,
     )?;
     for (index, (block, median_us)) in record.blocks.iter().zip(medians_us).enumerate() {
-        table::row(out, &columns, &block_cells(index, block, *median_us))?;
+        table::row(
+            out,
+            &columns,
+            &block_cells(&record.load, index, block, *median_us),
+        )?;
     }
     table::close(out)?;
     writeln!(out, "</details>")
 }
 
-fn block_cells(index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
+fn block_cells(load: &Load, index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
     let dash = || "–".to_owned();
     let rate = if block.wall_ns > 0 {
         let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
@@ -246,7 +288,7 @@ fn block_cells(index: usize, block: &Block, median_us: Option<u64>) -> Vec<Strin
         (index + 1).to_string(),
         escape::markup(&block.arm),
         block.pair.saturating_add(1).to_string(),
-        block.level.to_string(),
+        numbers::level_number(Level::of(load, block.level)),
         numbers::count(block.completed),
         numbers::count(observed::total(block.errors.values().copied())),
         rate,

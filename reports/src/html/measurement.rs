@@ -3,12 +3,16 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::Comparison;
+use unstall_results::level::blindness;
+use unstall_results::summary::near_the_floor;
 
 use super::{
     answer, bystander, cells, curves, environment, event_loop, observations, streams, watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
+
+const BLIND: &str = "What this measurement could not see";
 
 /// Writes one measurement.
 pub(super) fn write(out: &mut String, index: usize, entry: &Entry<'_>) -> std::fmt::Result {
@@ -99,12 +103,7 @@ fn list(out: &mut String, title: &str, class: &str, items: &[String]) -> std::fm
 }
 
 fn blind_spots(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
-    list(
-        out,
-        "What this measurement could not see",
-        "blind",
-        &comparison.blind_spots,
-    )
+    list(out, BLIND, "blind", &comparison.blind_spots)
 }
 
 fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result {
@@ -116,6 +115,12 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
         escape::markup(&record.scenario.name)
     )?;
     observations::write(out, record)?;
+    let blind: Vec<String> = blindness(&record.load)
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
+    list(out, "Warnings", "warning", &near_the_floor(record))?;
+    list(out, BLIND, "blind", &blind)?;
     observations::write_errors(out, record)?;
     bystander::write(out, record)?;
     event_loop::write(out, record)?;

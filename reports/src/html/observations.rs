@@ -13,7 +13,7 @@ use crate::{escape, numbers, observed, vocabulary};
 pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     let columns = [
         table::text("Endpoint"),
-        table::number("c"),
+        table::number(numbers::level_head(&record.load)),
         table::number("Requests"),
         table::number("Failed"),
         table::number("Rate"),
@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         };
         let mut cells = vec![
             format!("<bdi>{}</bdi>", escape::markup(endpoint)),
-            summary.level.to_string(),
+            numbers::level_number(summary.level),
             numbers::count(summary.requests),
             numbers::count(summary.requests - summary.completed),
             numbers::value(Metric::Throughput, summary.throughput_per_second),
@@ -67,8 +67,8 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     {
         writeln!(
             out,
-            "<p class=\"note\">Whole service at c\u{202F}=\u{202F}{}: {}.</p>",
-            service.level,
+            "<p class=\"note\">Whole service at {}: {}.</p>",
+            numbers::level(service.level),
             vocabulary::whole_service(service)
         )?;
     }

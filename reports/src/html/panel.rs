@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::histogram::LatencyHistogram;
+use unstall_results::level::Level;
 use unstall_results::record::{Block, RunRecord};
 
 use super::table;
@@ -37,7 +38,7 @@ pub(super) struct Subject<'r> {
 /// One kind of times at one concurrency, all arms.
 pub(super) struct Panel<'r> {
     subject: Subject<'r>,
-    level: u32,
+    level: Level,
     arms: Vec<Arm<'r>>,
     /// What stands beside the chart, safe markup.
     beside: String,
@@ -53,7 +54,7 @@ impl<'r> Panel<'r> {
     /// Collects what `of` finds in the good blocks.
     pub(super) fn new(
         record: &'r RunRecord,
-        level: u32,
+        level: Level,
         subject: Subject<'r>,
         of: impl Fn(&'r Block) -> Option<&'r LatencyHistogram>,
     ) -> Self {
@@ -84,8 +85,8 @@ impl<'r> Panel<'r> {
         self
     }
 
-    /// The concurrency that it is about.
-    pub(super) fn level(&self) -> u32 {
+    /// The level that it is about.
+    pub(super) fn level(&self) -> Level {
         self.level
     }
 
@@ -110,10 +111,12 @@ impl<'r> Panel<'r> {
             caption,
             counted,
         } = &self.subject;
-        let level = self.level;
         let on = endpoint.map_or_else(String::new, |name| format!(", {name}"));
-        let title = format!("{what} by percentile{on} at concurrency {level}");
-        let name = format!("{caption} <small>c\u{202F}=\u{202F}{level}</small>");
+        let title = format!(
+            "{what} by percentile{on} at {}",
+            numbers::level_words(self.level)
+        );
+        let name = format!("{caption} <small>{}</small>", numbers::level(self.level));
         writeln!(out, "<figure><figcaption>{name}</figcaption>")?;
         match percentiles::render(&title, counted, &self.curves(), look) {
             Some(svg) => writeln!(out, "{svg}")?,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 use unstall_results::stream::{StreamSummary, streams};
 
@@ -18,7 +19,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     if found.is_empty() {
         return Ok(());
     }
-    let mut charted: Vec<(&str, u32)> = found
+    let mut charted: Vec<(&str, Level)> = found
         .iter()
         .map(|stream| (stream.endpoint.as_str(), stream.level))
         .collect();
@@ -40,7 +41,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     numbers_table(out, &found)
 }
 
-fn panels<'r>(record: &'r RunRecord, endpoint: &'r str, level: u32) -> [Panel<'r>; 2] {
+fn panels<'r>(record: &'r RunRecord, endpoint: &'r str, level: Level) -> [Panel<'r>; 2] {
     let subject = |what: &'static str, counted: &'static str| Subject {
         what,
         endpoint: Some(endpoint),
@@ -68,7 +69,7 @@ fn numbers_table(out: &mut String, found: &[StreamSummary]) -> std::fmt::Result 
     let several_levels = asides::several_levels(found.iter().map(|stream| stream.level));
     let mut columns = vec![table::text("Endpoint"), table::text("Arm")];
     if several_levels {
-        columns.push(table::number("c"));
+        columns.push(table::number("Load"));
     }
     columns.extend(
         [
@@ -94,7 +95,7 @@ fn numbers_table(out: &mut String, found: &[StreamSummary]) -> std::fmt::Result 
             escape::markup(&stream.arm),
         ];
         if several_levels {
-            cells.push(stream.level.to_string());
+            cells.push(numbers::level(stream.level));
         }
         cells.extend(numbers_of(stream));
         table::row(out, &columns, &cells)?;

@@ -1,8 +1,10 @@
 //! Headers that belong to a connection or to a browser's surroundings, and not to a scenario.
 
 /// Set by the engine, or true of one connection only.
-const OF_THE_CONNECTION: [&str; 12] = [
+const OF_THE_CONNECTION: [&str; 13] = [
     "host",
+    // The host of HTTP/2, as browsers copy it.
+    "authority",
     "content-length",
     "connection",
     "keep-alive",

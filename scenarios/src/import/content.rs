@@ -17,7 +17,10 @@ pub(super) fn set_body(
     own_type: &str,
     secrets: &mut Secrets,
 ) {
-    let content_type = request.header("content-type").unwrap_or(own_type).to_owned();
+    let content_type = request
+        .header("content-type")
+        .unwrap_or(own_type)
+        .to_owned();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let media_type = media_type.to_ascii_lowercase();
     let parsed = if is_json(&media_type) {
@@ -82,9 +85,7 @@ pub(super) fn hide_fields(document: &mut Json, secrets: &mut Secrets) {
                 }
             }
         }
-        Json::Array(items) => items
-            .iter_mut()
-            .for_each(|item| hide_fields(item, secrets)),
+        Json::Array(items) => items.iter_mut().for_each(|item| hide_fields(item, secrets)),
         _ => {}
     }
 }
@@ -92,9 +93,11 @@ pub(super) fn hide_fields(document: &mut Json, secrets: &mut Secrets) {
 /// The fields of a URL-encoded form, if that is all that the text can be.
 fn form(text: &str, secrets: &mut Secrets) -> Option<Vec<(String, String)>> {
     let is_plain = |c: char| c.is_ascii_graphic() && !"\"<>\\^`|".contains(c);
-    let shape = text
-        .split('&')
-        .all(|piece| piece.split_once('=').is_some_and(|(name, _)| !name.is_empty()));
+    let shape = text.split('&').all(|piece| {
+        piece
+            .split_once('=')
+            .is_some_and(|(name, _)| !name.is_empty())
+    });
     // Braces may only be those of variables.
     let braces = super::draft::map_literals(text, |part| part.replace(['{', '}'], " "));
     if text.is_empty() || !shape || !braces.chars().all(|c| is_plain(c) || c == '$') {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::ImportError;
 use super::ambient;
 use super::content;
+use super::curl_call::Call;
 use super::curl_options::{self, Meaning};
 use super::curl_values::{form_part, method, seconds, text_part, urlencoded, whole};
-use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar, literal, variables};
+use super::draft::{Draft, DraftBody, DraftRequest, DraftVar, literal, variables};
 use super::secrets::{is_secret_header, is_secret_name};
 use super::shell::{self, Command, Word};
 use super::url::{self, Url};
@@ -40,7 +41,9 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
     if !others.is_empty() {
         others.dedup();
         let others = others.join(", ");
-        import.draft.note(format!("Other commands than curl are left out: {others}."));
+        import
+            .draft
+            .note(format!("Other commands than curl are left out: {others}."));
     }
     import.declare(&found.variables);
     Ok(import.draft)
@@ -61,23 +64,6 @@ struct Import {
     target: Option<String>,
     /// Shell variables in places that only credentials have.
     secret_variables: Vec<String>,
-}
-
-/// One curl command up to `--next`, as its options come.
-#[derive(Default)]
-struct Call {
-    request: DraftRequest,
-    urls: Vec<Word>,
-    query: Vec<(String, String)>,
-    data: Vec<String>,
-    data_file: Option<String>,
-    parts: Vec<DraftPart>,
-    json: bool,
-    get: bool,
-    head: bool,
-    upload: bool,
-    follows: bool,
-    redirects_max: Option<u32>,
 }
 
 impl Import {
@@ -173,18 +159,25 @@ impl Import {
             Meaning::Form => call.parts.push(form_part(value, line)?),
             Meaning::FormString => call.parts.push(text_part(value, line)?),
             Meaning::User => self.user(call, value),
-            Meaning::Bearer => self.header(call, &format!("authorization: Bearer {value}"), line)?,
+            Meaning::Bearer => {
+                self.header(call, &format!("authorization: Bearer {value}"), line)?
+            }
             Meaning::Cookie if value.contains('=') => {
                 self.header(call, &format!("cookie: {value}"), line)?;
             }
             Meaning::Cookie | Meaning::CookieJar => {
                 self.draft.client.cookies = true;
-                self.draft.note(format!("{shown} {value}: each user begins with an empty jar of cookies."));
+                self.draft.note(format!(
+                    "{shown} {value}: each user begins with an empty jar of cookies."
+                ));
             }
             Meaning::Agent => call.request.set_header("user-agent", value.to_owned()),
             Meaning::Referer => call.request.set_header("referer", value.to_owned()),
             Meaning::Range => call.request.set_header("range", format!("bytes={value}")),
-            Meaning::Url => call.urls.push(Word { text: value.to_owned(), line }),
+            Meaning::Url => call.urls.push(Word {
+                text: value.to_owned(),
+                line,
+            }),
             Meaning::UrlQuery => call.add_query(value, line)?,
             Meaning::Upload => call.upload(value, line)?,
             Meaning::MaxTime => call.request.timeout = Some(seconds(shown, value, line)?),
@@ -199,9 +192,14 @@ impl Import {
             Meaning::Next => self.finish(std::mem::take(call))?,
             Meaning::CommandLine(option) => self.kept_elsewhere(shown, option, value),
             Meaning::Lost(why) => {
-                let value = if is_secret_name(shown) || shown == "-U" { "…" } else { value };
+                let value = if is_secret_name(shown) || shown == "-U" {
+                    "…"
+                } else {
+                    value
+                };
                 let given = format!("{shown} {value}");
-                self.draft.note(format!("Lost: {}: {why}.", given.trim_end()));
+                self.draft
+                    .note(format!("Lost: {}: {why}.", given.trim_end()));
             }
             Meaning::Refused(fix) => {
                 let what = format!("`{shown}` can't be imported");
@@ -216,7 +214,10 @@ impl Import {
         let value = if option == "--proxy" { "URL" } else { value };
         let separator = if option.ends_with(':') { "" } else { " " };
         let given = format!("{option}{separator}{value}");
-        self.draft.note(format!("{shown}: pass `{}` to `unstall run`.", given.trim_end()));
+        self.draft.note(format!(
+            "{shown}: pass `{}` to `unstall run`.",
+            given.trim_end()
+        ));
     }
 
     fn header(&mut self, call: &mut Call, value: &str, line: usize) -> Result<(), ImportError> {
@@ -229,7 +230,9 @@ impl Import {
         }
         let Some((name, value)) = value.split_once(':') else {
             if value.ends_with(';') {
-                call.request.notes.push(format!("Lost: the empty header `{value}`."));
+                call.request
+                    .notes
+                    .push(format!("Lost: the empty header `{value}`."));
                 return Ok(());
             }
             return Err(ImportError::at_line(
@@ -245,7 +248,9 @@ impl Import {
         if name == "accept-encoding" {
             self.draft.client.compression = true;
         } else if ambient::is_of_the_connection(&name) {
-            call.request.notes.push(format!("Lost: the header `{name}`, which the engine sets."));
+            call.request
+                .notes
+                .push(format!("Lost: the header `{name}`, which the engine sets."));
         } else {
             let value = self.secret_value(&name, value);
             call.request.set_header(&name, value);
@@ -260,7 +265,10 @@ impl Import {
         }
         let used = variables(value);
         if used.is_empty() {
-            return self.draft.secrets.hide_header(name, &value.replace("$${", "${"));
+            return self
+                .draft
+                .secrets
+                .hide_header(name, &value.replace("$${", "${"));
         }
         self.secret_variables.extend(used);
         value.to_owned()
@@ -269,8 +277,12 @@ impl Import {
     /// `-u user:password`.
     fn user(&mut self, call: &mut Call, value: &str) {
         let note = "base64 of user:password";
-        let hidden = self.draft.secrets.hide("basic_credentials", value, Some(note));
-        call.request.set_header("authorization", format!("Basic {hidden}"));
+        let hidden = self
+            .draft
+            .secrets
+            .hide("basic_credentials", value, Some(note));
+        call.request
+            .set_header("authorization", format!("Basic {hidden}"));
     }
 
     fn finish(&mut self, mut call: Call) -> Result<(), ImportError> {
@@ -279,7 +291,11 @@ impl Import {
             return Ok(());
         }
         let Some(first) = urls.first() else {
-            return Err(ImportError::at_line(1, "a curl command has no URL", "add its URL"));
+            return Err(ImportError::at_line(
+                1,
+                "a curl command has no URL",
+                "add its URL",
+            ));
         };
         let line = first.line;
         self.set_body(&mut call, line)?;
@@ -310,7 +326,10 @@ impl Import {
             && request.header("authorization").is_none()
         {
             let note = Some("base64 of user:password");
-            let hidden = self.draft.secrets.hide("basic_credentials", credentials, note);
+            let hidden = self
+                .draft
+                .secrets
+                .hide("basic_credentials", credentials, note);
             request.set_header("authorization", format!("Basic {hidden}"));
         }
         request.host = self.host(&parsed);
@@ -367,20 +386,32 @@ impl Import {
         call.request.method = method(&call.request.method, line)?;
         let method = call.request.method.as_str();
         if has_body && !call.get && matches!(method, "GET" | "HEAD") {
-            let note = format!("Lost: the body of a {method} request, which a scenario can't send.");
+            let note =
+                format!("Lost: the body of a {method} request, which a scenario can't send.");
             call.request.notes.push(note);
             return Ok(());
         }
         if !call.parts.is_empty() {
             call.request.remove_header("content-type");
             let mut parts = std::mem::take(&mut call.parts);
-            for part in parts.iter_mut().filter(|part| !part.is_file && is_secret_name(&part.name)) {
+            for part in parts
+                .iter_mut()
+                .filter(|part| !part.is_file && is_secret_name(&part.name))
+            {
                 part.content = content::hide(&mut self.draft.secrets, &part.name, &part.content);
             }
             call.request.body = DraftBody::Multipart(parts);
         } else if let Some(file) = call.data_file.take() {
-            let own = if call.upload { "application/octet-stream" } else { FORM_TYPE };
-            let content_type = call.request.header("content-type").unwrap_or(own).to_owned();
+            let own = if call.upload {
+                "application/octet-stream"
+            } else {
+                FORM_TYPE
+            };
+            let content_type = call
+                .request
+                .header("content-type")
+                .unwrap_or(own)
+                .to_owned();
             call.request.body = DraftBody::File { content_type, file };
         } else if !call.data.is_empty() {
             let separator = if call.json { "" } else { "&" };
@@ -392,8 +423,10 @@ impl Import {
 
     /// Shell variables that are still used, filled by the environment as they were.
     fn declare(&mut self, found: &[(String, Option<String>)]) {
-        let defaults: BTreeMap<&str, &Option<String>> =
-            found.iter().map(|(name, default)| (name.as_str(), default)).collect();
+        let defaults: BTreeMap<&str, &Option<String>> = found
+            .iter()
+            .map(|(name, default)| (name.as_str(), default))
+            .collect();
         for (name, default) in defaults {
             let is_secret =
                 is_secret_name(name) || self.secret_variables.iter().any(|used| used == name);
@@ -410,48 +443,6 @@ impl Import {
     }
 }
 
-impl Call {
-    /// `-d text` or `-d @file`.
-    fn add_data(&mut self, value: &str, may_be_file: bool, line: usize) -> Result<(), ImportError> {
-        let file = value.strip_prefix('@').filter(|_| may_be_file);
-        let is_alone = self.data.is_empty() && self.data_file.is_none();
-        match file {
-            Some("-") => Err(ImportError::at_line(
-                line,
-                "`@-` reads the body from the standard input",
-                "put the body into a file beside the scenario, and name it as `@FILE`",
-            )),
-            Some(file) if is_alone => {
-                self.data_file = Some(file.to_owned());
-                Ok(())
-            }
-            None if self.data_file.is_none() => {
-                self.data.push(value.to_owned());
-                Ok(())
-            }
-            _ => Err(ImportError::at_line(
-                line,
-                "a body of a file and of something else",
-                "put the whole body into one file",
-            )),
-        }
-    }
-
-    fn add_query(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
-        let text = match value.strip_prefix('+') {
-            Some(text) => text.to_owned(),
-            None => urlencoded(value, line)?,
-        };
-        self.query.extend(url::pairs(&text).unwrap_or_default());
-        Ok(())
-    }
-
-    fn upload(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
-        self.upload = true;
-        self.add_data(&format!("@{value}"), true, line)
-    }
-}
-
 /// A URL for a message: its parameters may be secrets.
 fn without_query(url: &str) -> &str {
     let url = url.split('?').next().unwrap_or(url);
@@ -463,7 +454,11 @@ fn unknown(shown: &str, name: &str, line: usize) -> ImportError {
         Some(meant) => format!("did you mean `--{meant}`? Or take it out"),
         None => "take it out, or write what it does into the scenario by hand".to_owned(),
     };
-    ImportError::at_line(line, format!("`{shown}` is not known as an option of curl"), fix)
+    ImportError::at_line(
+        line,
+        format!("`{shown}` is not known as an option of curl"),
+        fix,
+    )
 }
 
 fn without_value(shown: &str, line: usize) -> ImportError {

@@ -68,7 +68,9 @@ pub(super) fn text_part(value: &str, line: usize) -> Result<DraftPart, ImportErr
 }
 
 fn unquoted(text: &str) -> String {
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
     inner.unwrap_or(text).to_owned()
 }
 
@@ -76,7 +78,9 @@ pub(super) fn method(text: &str, line: usize) -> Result<String, ImportError> {
     let upper = text.to_ascii_uppercase();
     let is_method = !upper.is_empty()
         && upper.len() <= 20
-        && upper.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+        && upper
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
         && !matches!(upper.as_str(), "CONNECT" | "TRACE");
     if is_method {
         return Ok(upper);
@@ -102,15 +106,17 @@ pub(super) fn seconds(shown: &str, value: &str, line: usize) -> Result<String, I
 
 pub(super) fn whole(shown: &str, value: &str, line: usize) -> Result<u32, ImportError> {
     // `-1` is without end, which a load test must not be.
-    value.parse::<u32>().or(match value {
-        "-1" => Ok(100),
-        _ => Err(()),
-    })
-    .map_err(|()| {
-        ImportError::at_line(
-            line,
-            format!("`{shown} {value}` is no whole number"),
-            "write it as `--max-redirs 10`",
-        )
-    })
+    value
+        .parse::<u32>()
+        .or(match value {
+            "-1" => Ok(100),
+            _ => Err(()),
+        })
+        .map_err(|()| {
+            ImportError::at_line(
+                line,
+                format!("`{shown} {value}` is no whole number"),
+                "write it as `--max-redirs 10`",
+            )
+        })
 }

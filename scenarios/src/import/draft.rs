@@ -140,6 +140,7 @@ impl Draft {
         let secrets = std::mem::take(&mut self.secrets);
         let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
         for request in &mut self.requests {
+            super::mend::mend(request);
             request.for_each_text(&mut |text, can_be_left_out| {
                 secrets.cover(text);
                 used.extend(variables(text));
@@ -165,6 +166,9 @@ impl Draft {
                 *default = Some(format!("{name}-is-not-set-${{user}}"));
             }
         }
+        let in_hosts = self.hosts.values().flat_map(|url| variables(url));
+        used.extend(in_hosts);
+        self.vars.retain(|name, _| used.contains(name));
         self.fill_hosts();
         self.name_requests();
         self.share_headers();

@@ -14,11 +14,23 @@ use super::{ImportError, Options};
 
 /// What a browser loads to show a page, by its own word for it.
 const STATIC_RESOURCES: [&str; 7] = [
-    "stylesheet", "image", "font", "script", "media", "manifest", "texttrack",
+    "stylesheet",
+    "image",
+    "font",
+    "script",
+    "media",
+    "manifest",
+    "texttrack",
 ];
 /// The same by media type, for browsers that say nothing.
 const STATIC_TYPES: [&str; 7] = [
-    "image/", "font/", "text/css", "text/javascript", "application/javascript", "video/", "audio/",
+    "image/",
+    "font/",
+    "text/css",
+    "text/javascript",
+    "application/javascript",
+    "video/",
+    "audio/",
 ];
 /// The same by the path's end.
 const STATIC_ENDS: [&str; 14] = [
@@ -147,8 +159,19 @@ impl Visit {
         // A recorded URL is no template.
         let url = Url::parse(&literal(&entry.request.url)).or_else(|why| {
             // Requests that never left the browser have schemes of their own.
-            let inner = ["data:", "blob:", "chrome-extension:", "about:", "ws:", "wss:", "file:"];
-            if inner.iter().any(|scheme| entry.request.url.starts_with(scheme)) {
+            let inner = [
+                "data:",
+                "blob:",
+                "chrome-extension:",
+                "about:",
+                "ws:",
+                "wss:",
+                "file:",
+            ];
+            if inner
+                .iter()
+                .any(|scheme| entry.request.url.starts_with(scheme))
+            {
                 return Ok(Url {
                     origin: String::new(),
                     credentials: None,
@@ -169,15 +192,25 @@ impl Visit {
         if let Some(kind) = &self.entry.resource_type {
             return STATIC_RESOURCES.contains(&kind.as_str());
         }
-        let content = self.entry.response.as_ref().and_then(|r| r.content.as_ref());
+        let content = self
+            .entry
+            .response
+            .as_ref()
+            .and_then(|r| r.content.as_ref());
         let media_type = content.map_or("", |content| content.mime_type.as_str());
         let path = self.url.path.to_ascii_lowercase();
-        STATIC_TYPES.iter().any(|prefix| media_type.starts_with(prefix))
+        STATIC_TYPES
+            .iter()
+            .any(|prefix| media_type.starts_with(prefix))
             || STATIC_ENDS.iter().any(|end| path.ends_with(end))
     }
 
     fn status(&self) -> u16 {
-        let status = self.entry.response.as_ref().map_or(0, |response| response.status);
+        let status = self
+            .entry
+            .response
+            .as_ref()
+            .map_or(0, |response| response.status);
         u16::try_from(status).unwrap_or(0)
     }
 }
@@ -209,7 +242,10 @@ fn chosen_hosts(visits: &[Visit], options: &Options) -> Result<Vec<String>, Impo
     let most = counts
         .iter()
         .max_by_key(|(_, (count, first))| (*count, std::cmp::Reverse(*first)));
-    Ok(most.map(|(host, _)| (*host).to_owned()).into_iter().collect())
+    Ok(most
+        .map(|(host, _)| (*host).to_owned())
+        .into_iter()
+        .collect())
 }
 
 struct Recording {
@@ -231,7 +267,9 @@ impl Recording {
         let first = visits.iter().find(|visit| visit.url.host() == wanted);
         self.target = first.map(|visit| visit.url.origin.clone());
         if let Some(target) = &self.target {
-            let note = format!("Recorded from {target}: give it, or another place that has the service, as --target.");
+            let note = format!(
+                "Recorded from {target}: give it, or another place that has the service, as --target."
+            );
             self.draft.note(note);
         }
         for visit in visits {
@@ -293,7 +331,9 @@ impl Recording {
         }
         let response = entry.response.unwrap_or_default();
         match status {
-            0 => request.notes.push("It had no answer in the recording.".to_owned()),
+            0 => request
+                .notes
+                .push("It had no answer in the recording.".to_owned()),
             // Any 2xx is what is expected anyway, and a cached answer is none of the service's.
             200..=299 | 304 => {}
             other if (200..=599).contains(&other) => request.status = vec![other],
@@ -301,10 +341,19 @@ impl Recording {
         }
         let media_type = response.content.map(|content| content.mime_type);
         request.decoder = decoder(media_type.as_deref().unwrap_or_default());
-        if response.headers.iter().any(|header| header.name.eq_ignore_ascii_case("set-cookie")) {
+        if response
+            .headers
+            .iter()
+            .any(|header| header.name.eq_ignore_ascii_case("set-cookie"))
+        {
             self.draft.client.cookies = true;
         }
-        if let Some(before) = self.draft.requests.iter().find(|before| **before == request) {
+        if let Some(before) = self
+            .draft
+            .requests
+            .iter()
+            .find(|before| **before == request)
+        {
             let why = format!("that repeat {} {} exactly", before.method, before.path);
             *self.left_out.entry(why).or_default() += 1;
             return;
@@ -351,7 +400,10 @@ impl Recording {
 
 fn body(request: &mut DraftRequest, data: PostData, secrets: &mut Secrets) {
     if matches!(request.method.as_str(), "GET" | "HEAD") {
-        let note = format!("Lost: the body of a {} request, which a scenario can't send.", request.method);
+        let note = format!(
+            "Lost: the body of a {} request, which a scenario can't send.",
+            request.method
+        );
         request.notes.push(note);
         return;
     }
@@ -400,8 +452,11 @@ pub(super) fn decoder(media_type: &str) -> Option<&'static str> {
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     match media_type {
         "text/event-stream" => Some("sse"),
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl"
-        | "application/x-jsonlines" | "application/json-lines" => Some("ndjson"),
+        "application/x-ndjson"
+        | "application/ndjson"
+        | "application/jsonl"
+        | "application/x-jsonlines"
+        | "application/json-lines" => Some("ndjson"),
         _ => None,
     }
 }

@@ -70,7 +70,10 @@ mod tests {
                     Content-Type: text/plain\r\n\r\nl1\r\nl2\r\n--X--\r\n";
         let parts = parse("multipart/form-data; boundary=X", text).unwrap();
         assert_eq!(parts.len(), 2);
-        assert_eq!((parts[0].name.as_str(), parts[0].content.as_str()), ("a", "one"));
+        assert_eq!(
+            (parts[0].name.as_str(), parts[0].content.as_str()),
+            ("a", "one")
+        );
         assert_eq!(parts[1].filename.as_deref(), Some("f.txt"));
         assert_eq!(parts[1].content_type.as_deref(), Some("text/plain"));
         assert_eq!(parts[1].content, "l1\r\nl2");
@@ -79,7 +82,11 @@ mod tests {
     #[test]
     fn what_is_no_form_is_none() {
         for text in ["", "--X", "--X\r\nx: y\r\n\r\nz\r\n--X--", "plain"] {
-            assert_eq!(parse("multipart/form-data; boundary=X", text), None, "{text}");
+            assert_eq!(
+                parse("multipart/form-data; boundary=X", text),
+                None,
+                "{text}"
+            );
         }
         assert_eq!(parse("multipart/form-data", "--X--"), None);
     }

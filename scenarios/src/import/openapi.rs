@@ -9,7 +9,7 @@ use super::ImportError;
 use super::draft::{Draft, DraftRequest, DraftVar, literal};
 use super::openapi_security::Credential;
 use super::sample;
-use super::secrets::{is_secret_name, variable_name};
+use super::secrets::{is_secret_name, snake_case, variable_name};
 
 /// A path's methods, in the order in which they stand in a scenario.
 const METHODS: [&str; 7] = ["get", "head", "options", "post", "put", "patch", "delete"];
@@ -35,7 +35,11 @@ impl Description {
     }
 
     /// As [`Self::resolved`], with an error for people.
-    pub(super) fn resolve<'v>(&'v self, value: &'v Json, place: &str) -> Result<&'v Json, ImportError> {
+    pub(super) fn resolve<'v>(
+        &'v self,
+        value: &'v Json,
+        place: &str,
+    ) -> Result<&'v Json, ImportError> {
         self.resolved(value).ok_or_else(|| {
             let reference = value["$ref"].as_str().unwrap_or_default();
             let (what, fix) = if reference.starts_with('#') {
@@ -63,7 +67,10 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
     let description = Description { root };
     let mut import = Import {
         draft: Draft {
-            name: description.root["info"]["title"].as_str().unwrap_or("api").to_owned(),
+            name: description.root["info"]["title"]
+                .as_str()
+                .unwrap_or("api")
+                .to_owned(),
             describe: describe(&description.root),
             ..Draft::default()
         },
@@ -171,7 +178,8 @@ impl Import<'_> {
     ) -> Result<(), ImportError> {
         let upper = method.to_ascii_uppercase();
         if operation["deprecated"] == true {
-            self.draft.note(format!("Left out: {upper} {path}, which is deprecated."));
+            self.draft
+                .note(format!("Left out: {upper} {path}, which is deprecated."));
             return Ok(());
         }
         let mut request = DraftRequest {
@@ -180,11 +188,16 @@ impl Import<'_> {
             path: literal(path),
             ..DraftRequest::default()
         };
-        if let Some(summary) = operation["summary"].as_str().or(operation["operationId"].as_str()) {
+        if let Some(summary) = operation["summary"]
+            .as_str()
+            .or(operation["operationId"].as_str())
+        {
             request.notes.push(summary.to_owned());
         }
         if method == "delete" {
-            request.notes.push("It takes away what later iterations may ask for.".to_owned());
+            request
+                .notes
+                .push("It takes away what later iterations may ask for.".to_owned());
         }
         self.parameters(&mut request, item, operation, place)?;
         self.check_path(&request, place)?;
@@ -220,7 +233,9 @@ impl Import<'_> {
             }
         }
         for key in order {
-            let Some(parameter) = parameters.get(&key) else { continue };
+            let Some(parameter) = parameters.get(&key) else {
+                continue;
+            };
             let (place_in, name) = key;
             let is_path = place_in == "path";
             if is_path || parameter["required"] == true {
@@ -254,12 +269,20 @@ impl Import<'_> {
                 // These are said to be ignored here.
                 let ignored = ["accept", "content-type", "authorization"];
                 if !ignored.contains(&name.to_ascii_lowercase().as_str()) {
-                    let value = if secret { self.credential(name, None) } else { text };
+                    let value = if secret {
+                        self.credential(name, None)
+                    } else {
+                        text
+                    };
                     request.set_header(name, value);
                 }
             }
             "cookie" => {
-                let value = if secret { self.credential(name, None) } else { text };
+                let value = if secret {
+                    self.credential(name, None)
+                } else {
+                    text
+                };
                 add_cookie(request, name, &value);
             }
             _ => {}
@@ -270,7 +293,9 @@ impl Import<'_> {
         if let Some(example) = self.example(parameter) {
             return example;
         }
-        let by_content = parameter["content"].as_object().and_then(|content| content.values().next());
+        let by_content = parameter["content"]
+            .as_object()
+            .and_then(|content| content.values().next());
         if let Some(media) = by_content {
             // A parameter of this kind is JSON in a string.
             let value = self.media_value(media).unwrap_or(Json::Null);
@@ -314,7 +339,7 @@ impl Import<'_> {
 
     /// A secret variable that the environment fills.
     pub(super) fn credential(&mut self, name: &str, note: Option<&str>) -> String {
-        let variable = variable_name(name);
+        let variable = snake_case(name);
         let environment = variable.to_ascii_uppercase();
         let wanted = DraftVar::Environment {
             name: environment,

@@ -19,7 +19,9 @@ impl Import<'_> {
         let Some(body) = operation.get("requestBody") else {
             return Ok(());
         };
-        let body = self.description.resolve(body, &format!("{place}/requestBody"))?;
+        let body = self
+            .description
+            .resolve(body, &format!("{place}/requestBody"))?;
         let Some(content) = body["content"].as_object() else {
             return Ok(());
         };
@@ -100,8 +102,15 @@ impl Import<'_> {
         fields.collect()
     }
 
-    fn multipart(&mut self, request: &mut DraftRequest, media: &Json, value: Option<Json>) -> DraftBody {
-        let schema = media.get("schema").and_then(|schema| self.description.resolved(schema));
+    fn multipart(
+        &mut self,
+        request: &mut DraftRequest,
+        media: &Json,
+        value: Option<Json>,
+    ) -> DraftBody {
+        let schema = media
+            .get("schema")
+            .and_then(|schema| self.description.resolved(schema));
         let properties = schema.and_then(|schema| schema["properties"].as_object());
         let is_file = |name: &str| {
             let property = properties.and_then(|properties| properties.get(name));
@@ -113,7 +122,11 @@ impl Import<'_> {
         let Some(Json::Object(fields)) = value else {
             return DraftBody::Multipart(Vec::new());
         };
-        let files: Vec<String> = fields.keys().filter(|name| is_file(name)).cloned().collect();
+        let files: Vec<String> = fields
+            .keys()
+            .filter(|name| is_file(name))
+            .cloned()
+            .collect();
         let mut parts = Vec::new();
         for (name, values) in self.fields(Some(Json::Object(fields))) {
             let is_file = files.contains(&name);
@@ -148,7 +161,10 @@ impl Import<'_> {
             .filter_map(|(status, response)| Some((status.parse().ok()?, status, response)))
             .collect();
         declared.sort_by_key(|(status, ..)| *status);
-        let lowest = if declared.iter().any(|(status, ..)| (200..300).contains(status)) {
+        let lowest = if declared
+            .iter()
+            .any(|(status, ..)| (200..300).contains(status))
+        {
             200..300
         } else {
             300..400
@@ -164,7 +180,10 @@ impl Import<'_> {
                 if request.header("accept").is_none() && !name.contains('*') {
                     request.set_header("accept", name.to_owned());
                 }
-                request.decoder = request.decoder.or(decoder(name)).filter(|_| request.method != "HEAD");
+                request.decoder = request
+                    .decoder
+                    .or(decoder(name))
+                    .filter(|_| request.method != "HEAD");
             }
         }
         Ok(())

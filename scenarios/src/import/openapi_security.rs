@@ -23,8 +23,12 @@ impl Import<'_> {
         place: &str,
     ) -> Result<(), ImportError> {
         let description = self.description;
-        let asked = operation.get("security").or(description.root.get("security"));
-        let first = asked.and_then(Json::as_array).and_then(|asked| asked.first());
+        let asked = operation
+            .get("security")
+            .or(description.root.get("security"));
+        let first = asked
+            .and_then(Json::as_array)
+            .and_then(|asked| asked.first());
         let names: Vec<String> = first
             .and_then(Json::as_object)
             .map(|first| first.keys().cloned().collect())
@@ -63,11 +67,17 @@ impl Import<'_> {
         let credentials = match (text("type"), text("in")) {
             ("http", _) if is_basic => {
                 let value = self.credential("basic_credentials", Some("base64 of user:password"));
-                vec![Credential::Header("authorization".to_owned(), format!("Basic {value}"))]
+                vec![Credential::Header(
+                    "authorization".to_owned(),
+                    format!("Basic {value}"),
+                )]
             }
             ("http" | "oauth2" | "openIdConnect", _) => {
                 let value = self.credential("token", None);
-                vec![Credential::Header("authorization".to_owned(), format!("Bearer {value}"))]
+                vec![Credential::Header(
+                    "authorization".to_owned(),
+                    format!("Bearer {value}"),
+                )]
             }
             ("apiKey", "query") => {
                 let value = self.credential(name, None);
@@ -75,14 +85,19 @@ impl Import<'_> {
             }
             ("apiKey", "cookie") => {
                 let value = self.credential(name, None);
-                vec![Credential::Header("cookie".to_owned(), format!("{}={value}", text("name")))]
+                vec![Credential::Header(
+                    "cookie".to_owned(),
+                    format!("{}={value}", text("name")),
+                )]
             }
             ("apiKey", _) => {
                 let value = self.credential(name, None);
                 vec![Credential::Header(text("name").to_ascii_lowercase(), value)]
             }
             (other, _) => {
-                self.draft.note(format!("Lost: the security scheme {name} ({other}), see --client-certificate."));
+                self.draft.note(format!(
+                    "Lost: the security scheme {name} ({other}), see --client-certificate."
+                ));
                 Vec::new()
             }
         };

@@ -9,7 +9,14 @@ use crate::encode;
 const COVERED_CHARS_MIN: usize = 6;
 /// Words of authorization headers that say how, and are no secret.
 const SCHEMES: [&str; 8] = [
-    "Bearer", "Basic", "Digest", "Token", "ApiKey", "Key", "JWT", "Negotiate",
+    "Bearer",
+    "Basic",
+    "Digest",
+    "Token",
+    "ApiKey",
+    "Key",
+    "JWT",
+    "Negotiate",
 ];
 
 /// The secrets of an import.
@@ -36,7 +43,7 @@ impl Secrets {
         if let Some(secret) = known {
             return format!("${{{}}}", secret.variable);
         }
-        let base = variable_name(hint);
+        let base = snake_case(hint);
         let is_free = |name: &String| self.known.iter().all(|secret| secret.variable != *name);
         let numbered = (2..).map(|number| format!("{base}_{number}"));
         let variable = std::iter::once(base.clone())
@@ -68,7 +75,9 @@ impl Secrets {
     /// A credential header's value: the scheme stays, the rest is hidden.
     pub(super) fn hide_header(&mut self, name: &str, value: &str) -> String {
         let (scheme, credential) = value.split_once(' ').unwrap_or(("", value));
-        let known = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+        let known = SCHEMES
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(scheme));
         if known && !credential.trim().is_empty() {
             let hint = if scheme.eq_ignore_ascii_case("basic") {
                 "basic_credentials"
@@ -102,7 +111,10 @@ impl Secrets {
 
     /// Declares the variables that are used, to be filled by the environment.
     pub(super) fn declare(self, used: &BTreeSet<String>, vars: &mut BTreeMap<String, DraftVar>) {
-        let used = self.known.into_iter().filter(|secret| used.contains(&secret.variable));
+        let used = self
+            .known
+            .into_iter()
+            .filter(|secret| used.contains(&secret.variable));
         for secret in used {
             let environment = secret.variable.to_ascii_uppercase().replace('-', "_");
             vars.insert(
@@ -134,12 +146,31 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let words = [
-        "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "credential",
-        "authorization", "signature", "sessionid", "privatekey", "otpcode",
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "apikey",
+        "accesskey",
+        "credential",
+        "authorization",
+        "signature",
+        "sessionid",
+        "privatekey",
+        "otpcode",
     ];
-    let whole = ["pwd", "pass", "sid", "jwt", "otp", "pin", "auth", "sig", "xauth"];
+    let whole = [
+        "pwd", "pass", "sid", "jwt", "otp", "pin", "auth", "sig", "xauth",
+    ];
     // How many tokens a model may write is no credential.
-    let counted = ["tokens", "tokencount", "tokenlimit", "tokentype", "tokenizer"];
+    let counted = [
+        "tokens",
+        "tokencount",
+        "tokenlimit",
+        "tokentype",
+        "tokenizer",
+    ];
     if counted.iter().any(|word| plain.contains(word)) && !plain.contains("password") {
         return false;
     }
@@ -151,7 +182,7 @@ pub(super) fn variable_name(hint: &str) -> String {
     let mut name = String::new();
     for letter in hint.chars().take(60) {
         if letter.is_ascii_alphanumeric() {
-            name.push(letter.to_ascii_lowercase());
+            name.push(letter);
         } else if !name.is_empty() && !name.ends_with('_') {
             name.push('_');
         }
@@ -166,6 +197,21 @@ pub(super) fn variable_name(hint: &str) -> String {
     }
 }
 
+/// A credential's variable: in small letters, since it becomes one of the environment's in
+/// capital ones.
+pub(super) fn snake_case(hint: &str) -> String {
+    let mut spread = String::new();
+    for letter in hint.chars() {
+        let is_hump = letter.is_ascii_uppercase()
+            && spread.ends_with(|before: char| before.is_ascii_lowercase());
+        if is_hump {
+            spread.push('_');
+        }
+        spread.push(letter);
+    }
+    variable_name(&spread).to_ascii_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,12 +219,26 @@ mod tests {
     #[test]
     fn credentials_are_known_by_their_names() {
         for name in [
-            "password", "Client-Secret", "access_token", "X-Api-Key", "x-csrf-token", "refreshToken",
-            "PWD", "sessionId",
+            "password",
+            "Client-Secret",
+            "access_token",
+            "X-Api-Key",
+            "x-csrf-token",
+            "refreshToken",
+            "PWD",
+            "sessionId",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["max_tokens", "token_type", "key", "id", "author", "passenger", "content"] {
+        for name in [
+            "max_tokens",
+            "token_type",
+            "key",
+            "id",
+            "author",
+            "passenger",
+            "content",
+        ] {
             assert!(!is_secret_name(name), "{name}");
         }
     }
@@ -186,10 +246,18 @@ mod tests {
     #[test]
     fn one_value_is_one_variable() {
         let mut secrets = Secrets::default();
-        assert_eq!(secrets.hide_header("authorization", "Bearer abc"), "Bearer ${token}");
+        assert_eq!(
+            secrets.hide_header("authorization", "Bearer abc"),
+            "Bearer ${token}"
+        );
         assert_eq!(secrets.hide("password", "abc", None), "${token}");
         assert_eq!(secrets.hide("token", "other", None), "${token_2}");
         assert_eq!(secrets.hide("user", "x", None), "${value_user}");
+        assert_eq!(
+            secrets.hide("accessToken", "third", None),
+            "${access_token}"
+        );
+        assert_eq!(secrets.hide("X-API-Key", "fourth", None), "${x_api_key}");
         assert_eq!(secrets.hide("cookie", "", None), "");
     }
 

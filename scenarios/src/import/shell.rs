@@ -44,7 +44,10 @@ pub(super) fn read(text: &str) -> Result<Commands, ImportError> {
     };
     reader.run()?;
     let mut seen = BTreeSet::new();
-    reader.found.variables.retain(|(name, _)| seen.insert(name.clone()));
+    reader
+        .found
+        .variables
+        .retain(|(name, _)| seen.insert(name.clone()));
     Ok(reader.found)
 }
 
@@ -295,7 +298,12 @@ impl Reader<'_> {
                 break;
             };
             self.next();
-            number = Some(number.unwrap_or(0).saturating_mul(radix).saturating_add(digit));
+            number = Some(
+                number
+                    .unwrap_or(0)
+                    .saturating_mul(radix)
+                    .saturating_add(digit),
+            );
         }
         let letter = number.and_then(char::from_u32);
         // Bytes above 0x7f are part of a letter in some encoding, which one isn't said.
@@ -323,12 +331,21 @@ impl Reader<'_> {
             ));
         }
         // `2>`: the number is no word.
-        if self.word.as_ref().is_some_and(|word| word.text.len() == 1 && word.text.starts_with(['1', '2'])) {
+        if self
+            .word
+            .as_ref()
+            .is_some_and(|word| word.text.len() == 1 && word.text.starts_with(['1', '2']))
+        {
             self.word = None;
         }
         self.end_word();
-        while self.rest.next_if(|letter| matches!(letter, '>' | '&' | ' ' | '\t')).is_some() {}
-        let is_target = |letter: &char| !letter.is_whitespace() && !matches!(letter, ';' | '&' | '|');
+        while self
+            .rest
+            .next_if(|letter| matches!(letter, '>' | '&' | ' ' | '\t'))
+            .is_some()
+        {}
+        let is_target =
+            |letter: &char| !letter.is_whitespace() && !matches!(letter, ';' | '&' | '|');
         while self.rest.next_if(is_target).is_some() {}
         Ok(())
     }
@@ -374,7 +391,7 @@ mod tests {
             ("'${x} $y'", &["$${x} $y"]),
             ("\"$x-${y}\" \\$z $5", &["${x}-${y}", "$z", "$5"]),
             ("a '' b", &["a", "", "b"]),
-            ("it's' ok", &["its ok"]),
+            ("it's ok'", &["its ok"]),
             ("a > out.json 2>&1 b", &["a", "b"]),
             ("a # b c", &["a"]),
             ("a#b", &["a#b"]),
@@ -386,21 +403,41 @@ mod tests {
 
     #[test]
     fn commands_end_where_they_end() {
-        assert_eq!(words("a b | jq .; c &\nd && e"), [
-            vec!["a", "b"], vec!["jq", "."], vec!["c"], vec!["d"], vec!["e"]
-        ]);
+        assert_eq!(
+            words("a b | jq .; c &\nd && e"),
+            [
+                vec!["a", "b"],
+                vec!["jq", "."],
+                vec!["c"],
+                vec!["d"],
+                vec!["e"]
+            ]
+        );
     }
 
     #[test]
     fn variables_are_told_with_their_defaults() {
         let found = read("curl \"$A/${B:-b c}\" $A").unwrap();
-        let expected = [("A".to_owned(), None), ("B".to_owned(), Some("b c".to_owned()))];
+        let expected = [
+            ("A".to_owned(), None),
+            ("B".to_owned(), Some("b c".to_owned())),
+        ];
         assert_eq!(found.variables, expected);
     }
 
     #[test]
     fn what_needs_a_shell_is_refused_at_its_line() {
-        for text in ["\n'a", "\n\"a", "\n$(date)", "\n`date`", "\n\"$(id)\"", "\n${x/a/b}", "\na <b", "\ncurl ^\"a^\"", "\n$'\\xff'"] {
+        for text in [
+            "\n'a",
+            "\n\"a",
+            "\n$(date)",
+            "\n`date`",
+            "\n\"$(id)\"",
+            "\n${x/a/b}",
+            "\na <b",
+            "\ncurl ^\"a^\"",
+            "\n$'\\xff'",
+        ] {
             let error = read(text).unwrap_err();
             assert_eq!(error.place, "line 2", "{text}: {error}");
         }

@@ -151,8 +151,14 @@ mod tests {
         assert_eq!(url.path, "/a%20b");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(url.query, [pair("x", "1 2"), pair("y", "é"), pair("z", "")]);
-        assert_eq!(Url::parse("localhost:8000").unwrap().origin, "http://localhost:8000");
-        assert_eq!(Url::parse("http://[::1]:80?a=b").unwrap().origin, "http://[::1]");
+        assert_eq!(
+            Url::parse("localhost:8000").unwrap().origin,
+            "http://localhost:8000"
+        );
+        assert_eq!(
+            Url::parse("http://[::1]:80?a=b").unwrap().origin,
+            "http://[::1]"
+        );
         assert!(Url::parse("ftp://x/").is_err() && Url::parse("http:///x").is_err());
     }
 
@@ -162,6 +168,9 @@ mod tests {
         assert_eq!(url.origin, "${BASE}");
         assert_eq!(url.path, "/v1/${id}");
         assert_eq!(url.query, [("q".to_owned(), "${Q}$${x}".to_owned())]);
-        assert_eq!(Url::parse("http://${Host}:8000/").unwrap().origin, "http://${Host}:8000");
+        assert_eq!(
+            Url::parse("http://${Host}:8000/").unwrap().origin,
+            "http://${Host}:8000"
+        );
     }
 }

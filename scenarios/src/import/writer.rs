@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar};
+use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, DraftVar, variables};
 
 /// Deeper documents are written as text: the reader of TOML has a bound of its own.
 const JSON_DEPTH_MAX: usize = 40;
@@ -76,7 +76,11 @@ fn write_client(draft: &Draft, out: &mut String) {
         line(&mut lines, "http", &quoted(http));
     }
     if client.redirects_max > 0 {
-        line(&mut lines, "redirects_max", &client.redirects_max.to_string());
+        line(
+            &mut lines,
+            "redirects_max",
+            &client.redirects_max.to_string(),
+        );
     }
     if client.cookies {
         line(&mut lines, "cookies", "true");
@@ -118,7 +122,11 @@ fn write_request(request: &DraftRequest, out: &mut String) {
         several => line(out, "expect", &format!("{{ status = {several:?} }}")),
     }
     if let Some(decoder) = request.decoder {
-        line(out, "stream", &format!("{{ decoder = {} }}", quoted(decoder)));
+        line(
+            out,
+            "stream",
+            &format!("{{ decoder = {} }}", quoted(decoder)),
+        );
     }
 }
 
@@ -136,7 +144,12 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
                 line(&mut out, "json", &inline);
             }
             // TOML knows no null.
-            None => text_body(&mut out, headers, "application/json", &quoted(&json.to_string())),
+            None => text_body(
+                &mut out,
+                headers,
+                "application/json",
+                &quoted(&json.to_string()),
+            ),
         },
         DraftBody::Form(pairs) => {
             drop_type("application/x-www-form-urlencoded");
@@ -144,8 +157,10 @@ fn body(body: &DraftBody, headers: &mut Vec<(String, String)>) -> String {
         }
         DraftBody::Multipart(parts) => {
             headers.retain(|(name, _)| name != "content-type");
-            let parts: Vec<String> = parts.iter().map(part).collect();
-            line(&mut out, "multipart", &format!("{{ {} }}", parts.join(", ")));
+            let parts = parts
+                .iter()
+                .map(|part| (part.name.as_str(), part_value(part)));
+            line(&mut out, "multipart", &grouped_table(parts));
         }
         DraftBody::Text { content_type, text } => {
             text_body(&mut out, headers, content_type, &quoted(text));
@@ -164,15 +179,18 @@ fn text_body(
     content_type: &str,
     body: &str,
 ) {
-    // `content_type` is the header.
-    let own = headers.iter().position(|(name, _)| name == "content-type");
+    // `content_type` is the header; only one with variables stays a header, which wins.
+    let is_own = |(name, value): &(String, String)| {
+        name == "content-type" && variables(value).is_empty() && !value.is_empty()
+    };
+    let own = headers.iter().position(is_own);
     let own = own.map(|at| headers.remove(at).1);
     line(out, "body", body);
     let content_type = own.as_deref().unwrap_or(content_type);
     line(out, "content_type", &quoted(content_type));
 }
 
-fn part(part: &DraftPart) -> String {
+fn part_value(part: &DraftPart) -> String {
     let told: Vec<String> = [
         ("filename", &part.filename),
         ("content_type", &part.content_type),
@@ -184,14 +202,13 @@ fn part(part: &DraftPart) -> String {
     })
     .collect();
     let content = quoted(&part.content);
-    let value = if part.is_file {
+    if part.is_file {
         format!("{{ file = {content}{} }}", told.concat())
     } else if told.is_empty() {
         content
     } else {
         format!("{{ text = {content}{} }}", told.concat())
-    };
-    format!("{} = {value}", key(&part.name))
+    }
 }
 
 fn line(out: &mut String, key: &str, value: &str) {
@@ -199,12 +216,20 @@ fn line(out: &mut String, key: &str, value: &str) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-/// Pairs as an inline table; a name that comes again makes a list.
+/// Pairs as an inline table of texts.
 fn table(pairs: &[(String, String)]) -> String {
+    grouped_table(
+        pairs
+            .iter()
+            .map(|(name, value)| (name.as_str(), quoted(value))),
+    )
+}
+
+/// An inline table; a name that comes again makes a list.
+fn grouped_table<'p>(pairs: impl Iterator<Item = (&'p str, String)>) -> String {
     let mut grouped: Vec<(&str, Vec<String>)> = Vec::new();
     for (name, value) in pairs {
-        let value = quoted(value);
-        match grouped.iter_mut().find(|(known, _)| known == name) {
+        match grouped.iter_mut().find(|(known, _)| *known == name) {
             Some((_, values)) => values.push(value),
             None => grouped.push((name, vec![value])),
         }

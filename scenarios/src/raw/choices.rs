@@ -6,55 +6,76 @@ use std::marker::PhantomData;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
 use super::values::{DurationText, Read, Scalar, ScalarOr};
 
-/// A query parameter or form field: once, or as often as the list is long.
+/// A parameter, field or part: once, or as often as the list is long.
 #[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-pub(crate) enum Scalars {
+#[schemars(untagged, rename = "Repeated{T}")]
+pub(crate) enum Repeated<T> {
     /// Once.
-    One(Scalar),
-    /// Once for each value.
-    Many(Vec<Scalar>),
+    One(T),
+    /// Once for each.
+    Many(Vec<T>),
 }
 
-impl<'d> Deserialize<'d> for Scalars {
+/// What may be repeated, and how that is told.
+pub(crate) trait Repeatable {
+    /// What is expected, in a reader's words.
+    const EXPECTED: &'static str;
+}
+
+impl Repeatable for Scalar {
+    const EXPECTED: &'static str = "a string, a number, true, false, or a list of them";
+}
+
+impl Repeatable for FormField {
+    const EXPECTED: &'static str =
+        "a string, a number, true, false, a table as { file = \"a.png\" }, or a list of them";
+}
+
+struct RepeatedReader<T>(PhantomData<T>);
+
+impl<'d, T: Repeatable + Deserialize<'d>> Visitor<'d> for RepeatedReader<T> {
+    type Value = Repeated<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Repeated<T>, E> {
+        T::deserialize(text.into_deserializer()).map(Repeated::One)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Repeated<T>, E> {
+        T::deserialize(number.into_deserializer()).map(Repeated::One)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Repeated<T>, E> {
+        T::deserialize(number.into_deserializer()).map(Repeated::One)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Repeated<T>, E> {
+        T::deserialize(number.into_deserializer()).map(Repeated::One)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Repeated<T>, E> {
+        T::deserialize(value.into_deserializer()).map(Repeated::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'d>>(self, items: A) -> Result<Repeated<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(Repeated::Many)
+    }
+
+    fn visit_map<A: MapAccess<'d>>(self, map: A) -> Result<Repeated<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Repeated::One)
+    }
+}
+
+impl<'d, T: Repeatable + Deserialize<'d>> Deserialize<'d> for Repeated<T> {
     fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'d> Visitor<'d> for Reader {
-            type Value = Scalars;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, a number, true, false, or a list of them")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Scalars, E> {
-                Ok(Scalars::One(Scalar(text.into())))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<Scalars, E> {
-                Ok(Scalars::One(Scalar(number.into())))
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<Scalars, E> {
-                Ok(Scalars::One(Scalar(number.into())))
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<Scalars, E> {
-                Ok(Scalars::One(Scalar(number.into())))
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Scalars, E> {
-                Ok(Scalars::One(Scalar(value.into())))
-            }
-
-            fn visit_seq<A: SeqAccess<'d>>(self, items: A) -> Result<Scalars, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(items)).map(Scalars::Many)
-            }
-        }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(RepeatedReader(PhantomData))
     }
 }
 

@@ -1,11 +1,11 @@
 //! What a request sends: JSON, a form, a text or a file.
 
-use super::request::RequestResolver;
+use super::request::{RequestResolver, each};
 use super::{files, values};
 use crate::document::Place;
 use crate::error::ScenarioError;
 use crate::plan::{Body, FormContent, FormPart, JsonBody};
-use crate::raw::choices::{BodyFile, Described, FormField, RawBody};
+use crate::raw::choices::{BodyFile, Described, FormField, RawBody, Repeated};
 use crate::raw::{self, values::Ordered};
 use crate::render::is_header_value;
 
@@ -71,23 +71,24 @@ impl RequestResolver<'_> {
     fn multipart(
         &self,
         place: &Place<'_>,
-        raw: &Ordered<FormField>,
+        raw: &Ordered<Repeated<FormField>>,
     ) -> Result<Body, ScenarioError> {
-        let parts = raw.0.iter().map(|(name, field)| {
-            let place = place.key(name);
-            Ok(match field {
-                FormField::Text(value) => FormPart {
-                    name: name.clone(),
-                    filename: None,
-                    content_type: None,
-                    content: FormContent::Text(self.value(&place, value)?),
-                },
-                FormField::Described(described) => self.part(&place, name, described)?,
-            })
-        });
-        parts
-            .collect::<Result<Vec<FormPart>, ScenarioError>>()
-            .map(Body::Multipart)
+        let mut parts = Vec::with_capacity(raw.0.len());
+        for (name, repeated) in &raw.0 {
+            each(&place.key(name), repeated, |place, field| {
+                parts.push(match field {
+                    FormField::Text(value) => FormPart {
+                        name: name.clone(),
+                        filename: None,
+                        content_type: None,
+                        content: FormContent::Text(self.value(place, value)?),
+                    },
+                    FormField::Described(described) => self.part(place, name, described)?,
+                });
+                Ok(())
+            })?;
+        }
+        Ok(Body::Multipart(parts))
     }
 
     fn part(

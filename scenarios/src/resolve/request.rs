@@ -7,7 +7,7 @@ use super::{answer, extract, think, values};
 use crate::document::{Document, Place};
 use crate::error::{ScenarioError, suggestion};
 use crate::plan::{Quotes, Request, Template};
-use crate::raw::{self, choices::Scalars, values::Ordered, values::Scalar};
+use crate::raw::{self, choices::Repeated, values::Ordered, values::Scalar};
 use crate::redaction::Redaction;
 use crate::render::is_header_value;
 
@@ -151,20 +151,14 @@ impl<'d> RequestResolver<'d> {
     pub(super) fn pairs(
         &self,
         place: &Place<'_>,
-        raw: &Ordered<Scalars>,
+        raw: &Ordered<Repeated<Scalar>>,
     ) -> Result<Vec<(String, Template)>, ScenarioError> {
         let mut pairs = Vec::with_capacity(raw.0.len());
-        for (name, value) in &raw.0 {
-            let place = place.key(name);
-            match value {
-                Scalars::One(value) => pairs.push((name.clone(), self.value(&place, value)?)),
-                Scalars::Many(values) => {
-                    for (index, value) in values.iter().enumerate() {
-                        let template = self.value(&place.item(index), value)?;
-                        pairs.push((name.clone(), template));
-                    }
-                }
-            }
+        for (name, repeated) in &raw.0 {
+            each(&place.key(name), repeated, |place, value| {
+                pairs.push((name.clone(), self.value(place, value)?));
+                Ok(())
+            })?;
         }
         Ok(pairs)
     }
@@ -217,6 +211,21 @@ impl<'d> RequestResolver<'d> {
         }
         headers.append(&mut own);
         Ok(headers)
+    }
+}
+
+/// Goes through what may be repeated, with the place of each.
+pub(super) fn each<T>(
+    place: &Place<'_>,
+    repeated: &Repeated<T>,
+    mut act: impl FnMut(&Place<'_>, &T) -> Result<(), ScenarioError>,
+) -> Result<(), ScenarioError> {
+    match repeated {
+        Repeated::One(value) => act(place, value),
+        Repeated::Many(values) => values
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, value)| act(&place.item(index), value)),
     }
 }
 

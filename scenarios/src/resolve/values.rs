@@ -201,14 +201,28 @@ pub(crate) fn literal_path(
     }
 }
 
+fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
+}
+
+fn is_of_the_engine(name: &str) -> bool {
+    let mut headers = ENGINE_HEADERS.iter();
+    headers.any(|header| header.eq_ignore_ascii_case(name))
+}
+
+/// Whether a scenario may send a header of this name.
+pub(crate) fn is_sendable_header(name: &str) -> bool {
+    is_header_name(name) && !is_of_the_engine(name)
+}
+
 /// A header's name in lower case.
 pub(crate) fn header_name(
     document: &Document<'_>,
     place: &Place<'_>,
     name: &str,
 ) -> Result<String, ScenarioError> {
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) {
+    if !is_header_name(name) {
         return Err(document.error(
             place,
             format!("`{name}` is no header name"),
@@ -225,7 +239,7 @@ pub(crate) fn sent_header_name(
     name: &str,
 ) -> Result<String, ScenarioError> {
     let name = header_name(document, place, name)?;
-    if ENGINE_HEADERS.contains(&name.as_str()) {
+    if is_of_the_engine(&name) {
         return Err(document.error(
             place,
             format!("`{name}` is set by the load engine"),

@@ -98,7 +98,13 @@ class _Plugin:
     def begin(self, stretch: "_Stretch") -> bool:
         """Trace from here on; false within a stretch that does so already."""
         if self._stretch is not None:
-            self._stretch.allow.update(stretch.allow)
+            if stretch.allow.keys() - self._stretch.allow.keys():
+                pytest.fail(
+                    "unstall_guard(allow=…) within a guarded test would allow it in the whole "
+                    "test: give it to @pytest.mark.never_blocks(allow=…), or leave the test out "
+                    "by @pytest.mark.may_block('why') and guard its parts",
+                    pytrace=False,
+                )
             return False
         if self._tracer is None or not self._tracer.is_usable():
             self._tracer = ProofTracer()

@@ -1,0 +1,71 @@
+//! One curl command as its options come.
+
+use super::ImportError;
+use super::curl_values::urlencoded;
+use super::draft::{DraftPart, DraftRequest};
+use super::shell::Word;
+use super::url;
+
+/// One curl command up to `--next`, as its options come.
+#[derive(Default)]
+pub(super) struct Call {
+    pub(super) request: DraftRequest,
+    pub(super) urls: Vec<Word>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) data: Vec<String>,
+    pub(super) data_file: Option<String>,
+    pub(super) parts: Vec<DraftPart>,
+    pub(super) json: bool,
+    pub(super) get: bool,
+    pub(super) head: bool,
+    pub(super) upload: bool,
+    pub(super) follows: bool,
+    pub(super) redirects_max: Option<u32>,
+}
+
+impl Call {
+    /// `-d text` or `-d @file`.
+    pub(super) fn add_data(
+        &mut self,
+        value: &str,
+        may_be_file: bool,
+        line: usize,
+    ) -> Result<(), ImportError> {
+        let file = value.strip_prefix('@').filter(|_| may_be_file);
+        let is_alone = self.data.is_empty() && self.data_file.is_none();
+        match file {
+            Some("-") => Err(ImportError::at_line(
+                line,
+                "`@-` reads the body from the standard input",
+                "put the body into a file beside the scenario, and name it as `@FILE`",
+            )),
+            Some(file) if is_alone => {
+                self.data_file = Some(file.to_owned());
+                Ok(())
+            }
+            None if self.data_file.is_none() => {
+                self.data.push(value.to_owned());
+                Ok(())
+            }
+            _ => Err(ImportError::at_line(
+                line,
+                "a body of a file and of something else",
+                "put the whole body into one file",
+            )),
+        }
+    }
+
+    pub(super) fn add_query(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
+        let text = match value.strip_prefix('+') {
+            Some(text) => text.to_owned(),
+            None => urlencoded(value, line)?,
+        };
+        self.query.extend(url::pairs(&text).unwrap_or_default());
+        Ok(())
+    }
+
+    pub(super) fn upload(&mut self, value: &str, line: usize) -> Result<(), ImportError> {
+        self.upload = true;
+        self.add_data(&format!("@{value}"), true, line)
+    }
+}
