@@ -19,10 +19,17 @@ impl Head {
         self.ends.clear();
     }
 
-    /// Adds a field behind the others.
+    /// Adds a field behind the others. A value that was folded over several lines becomes one, as
+    /// whoever reads an answer has to see it (RFC 9112 §5.2).
     pub(super) fn push(&mut self, name: &str, value: &[u8]) {
         self.names.push_str(name);
+        let begin = self.values.len();
         self.values.extend_from_slice(value);
+        for byte in &mut self.values[begin..] {
+            if matches!(*byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
         self.ends.push((self.names.len(), self.values.len()));
     }
 
@@ -70,6 +77,14 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folded_value_is_one_line() {
+        let mut head = Head::default();
+        head.push("x-folded", b"first\r\n  second\n\tthird");
+        let fields: Vec<(&str, &[u8])> = head.fields().collect();
+        assert_eq!(fields, [("x-folded", &b"first    second \tthird"[..])]);
+    }
 
     #[test]
     fn fields_come_back_as_they_were_put_in() {

@@ -36,11 +36,10 @@ pub(super) fn parse(
 ) -> Result<Option<Parsed>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
     let mut response = Response::new(&mut []);
-    let parsed = ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        input,
-        &mut fields,
-    );
+    let mut config = ParserConfig::default();
+    // Whoever reads an answer may not refuse it (RFC 9112 §5.2).
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    let parsed = config.parse_response_with_uninit_headers(&mut response, input, &mut fields);
     let head_bytes = match parsed {
         Ok(Status::Complete(head_bytes)) => head_bytes,
         Ok(Status::Partial) if input.len() > HEAD_BYTES_MAX => return Err(too_long()),
@@ -69,11 +68,13 @@ pub(super) fn parse(
     let body = if asked_for_head || is_interim || matches!(status, 204 | 304) {
         Body::EMPTY
     } else {
-        said.body()?
+        said.body()
     };
+    // With both, the two sides may not agree where the answer ended (RFC 9112 §6.1).
+    let is_doubtful = said.chunked && said.length.is_some();
     let is_kept = match version {
         0 => said.keep_alive && !said.chunked,
-        _ => true,
+        _ => !is_doubtful,
     };
     Ok(Some(Parsed {
         head_bytes,
@@ -104,8 +105,10 @@ impl Said {
             }
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let length = length(field.value)?;
-                if self.length.replace(length).is_some() {
-                    return Err(Failure::protocol("it has several content-length fields"));
+                // Twice the same is what some proxies make of one, and harmless (RFC 9110 §8.6).
+                let before = self.length.replace(length);
+                if before.is_some_and(|before| before != length) {
+                    return Err(Failure::protocol("it has several content-lengths"));
                 }
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
@@ -134,14 +137,12 @@ impl Said {
         Ok(())
     }
 
-    fn body(&self) -> Result<Body, Failure> {
+    fn body(&self) -> Body {
         match (self.length, self.chunked) {
-            (Some(_), true) => Err(Failure::protocol(
-                "it has both a content-length and chunks, which contradict each other",
-            )),
-            (Some(length), false) => Ok(Body::Length(length)),
-            (None, true) => Ok(Body::CHUNKED),
-            (None, false) => Ok(Body::UntilClose),
+            // Chunks override a length (RFC 9112 §6.3).
+            (_, true) => Body::CHUNKED,
+            (Some(length), false) => Body::Length(length),
+            (None, false) => Body::UntilClose,
         }
     }
 }
@@ -253,6 +254,24 @@ mod tests {
                 false,
             ),
             (
+                ok,
+                "a: b\r\n c\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                true,
+            ),
+            (
+                ok,
+                "content-length: 1\r\ncontent-length: 1\r\n",
+                Body::Length(1),
+                true,
+            ),
+            (
+                ok,
+                "content-length: 1\r\ntransfer-encoding: chunked\r\n",
+                Body::CHUNKED,
+                false,
+            ),
+            (
                 "HTTP/1.1 204 No Content",
                 "transfer-encoding: chunked\r\n",
                 Body::EMPTY,
@@ -310,11 +329,10 @@ mod tests {
             ("HTTP/1.1 099 OK\r\n\r\n".to_owned(), "099"),
             ("HTTP/1.1 101 Switching\r\n\r\n".to_owned(), "101"),
             ("\u{15}\u{3}\u{1}\0\u{2}\u{2}".to_owned(), "https://"),
-            (format!("{ok}a: b\r\n folded\r\n\r\n"), "header name"),
             (format!("{ok}a b: c\r\n\r\n"), "header name"),
             (format!("{ok}a: b\0c\r\n\r\n"), "header value"),
             (
-                format!("{ok}content-length: 1\r\ncontent-length: 1\r\n\r\n"),
+                format!("{ok}content-length: 1\r\ncontent-length: 2\r\n\r\n"),
                 "several",
             ),
             (format!("{ok}content-length: 1, 1\r\n\r\n"), "`1, 1`"),
@@ -325,10 +343,6 @@ mod tests {
                 "expected a number",
             ),
             (format!("{ok}content-length:\r\n\r\n"), "``"),
-            (
-                format!("{ok}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n"),
-                "both",
-            ),
             (
                 format!("{ok}transfer-encoding: gzip, chunked\r\n\r\n"),
                 "`gzip`",
