@@ -15,7 +15,8 @@
 # to have one, and unstall and k6 choose.
 #
 # Needs nginx and wrk; h2load (nghttp2-client), oha and k6 are taken along when they are on PATH, or
-# named by H2LOAD, OHA and K6. Everything stays on loopback and ends with the script.
+# named by H2LOAD, OHA and K6; UNSTALL names a built program instead of building this checkout.
+# Everything stays on loopback and ends with the script.
 set -euo pipefail
 
 rounds=5
@@ -51,8 +52,8 @@ tools=(wrk unstall)
 # 1 000 connections, and what else is open.
 ulimit -n "$(ulimit -Hn)"
 
-(cd "$root" && cargo build --release --quiet -p unstall-bench-harness --bin unstall)
-unstall=${CARGO_TARGET_DIR:-$root/target}/release/unstall
+[ -n "${UNSTALL:-}" ] || (cd "$root" && cargo build --release --quiet -p unstall-bench-harness --bin unstall)
+unstall=${UNSTALL:-${CARGO_TARGET_DIR:-$root/target}/release/unstall}
 
 folder=$(mktemp -d)
 server=
@@ -145,7 +146,7 @@ answered() { # tool, file
         ;;
     unstall) python3 -c '
 import json, sys
-found = [one for one in json.load(sys.stdin)["records"][0]["measured"] if one["endpoint"]]
+found = [one for one in json.load(sys.stdin)["runs"][0]["measured"] if one["endpoint"]]
 assert not any(one["errors"] for one in found), found
 print(sum(one["completed"] for one in found))' <"$2" ;;
     oha) awk '/\[200\]/ { print $2 }' "$2" ;;
