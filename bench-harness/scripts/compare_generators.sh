@@ -56,6 +56,8 @@ ulimit -n "$(ulimit -Hn)"
 unstall=${UNSTALL:-${CARGO_TARGET_DIR:-$root/target}/release/unstall}
 
 folder=$(mktemp -d)
+# The worker of an nginx that root starts is nobody, and has to read the files.
+chmod 755 "$folder"
 server=
 tool_running=
 cleanup() {
