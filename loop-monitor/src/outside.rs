@@ -26,6 +26,7 @@
 //! ```
 
 mod budget;
+mod causes;
 mod elf;
 mod error;
 mod finder;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use super::causes::Causes;
 use super::ledger::{Charge, Site};
 use super::python::{Python, PythonStack};
 use super::runtime::{MappedFiles, Runtime};
@@ -14,9 +15,6 @@ use crate::process::descriptors::{Descriptors, comm_of};
 use crate::process::peers::Peers;
 use crate::process::tokio_place;
 use crate::process::{Activity, Call, Namer, ProcessError, ProcessView, Syscall, Task};
-
-/// Distinct causes kept; those beyond are known by their call alone.
-const CAUSES_MAX: usize = 1_024;
 
 /// An interpreter that starts can't be read yet; one that can't be read after so many looks won't.
 const PYTHON_RETRIES_MAX: u32 = 10;
@@ -45,13 +43,6 @@ pub(super) struct Judge {
     numbers: HashMap<u64, u64>,
     causes: Causes,
     pub(super) looks: u64,
-}
-
-/// Causes by number.
-#[derive(Default)]
-struct Causes {
-    all: Vec<Cause>,
-    numbers: HashMap<Cause, usize>,
 }
 
 /// What a thread does that can't be told from its call alone.
@@ -398,26 +389,6 @@ impl Judge {
         let frames = cause.map(|cause| cause.frames).unwrap_or_default();
         self.knows_tokio |= tokio_place::is_parked(&frames).is_some();
         Ok(frames)
-    }
-}
-
-impl Causes {
-    fn number(&mut self, mut cause: Cause) -> usize {
-        // A child has another number each time, and is the same cause: told by its program.
-        if let Some(target) = &mut cause.target
-            && target.what.starts_with("pid ")
-        {
-            let program = target.name.take();
-            target.what = program.unwrap_or_else(|| "a child process".to_owned());
-        }
-        if self.all.len() >= CAUSES_MAX && !self.numbers.contains_key(&cause) {
-            cause.frames.clear();
-            (cause.endpoint, cause.target) = (None, None);
-        }
-        *self.numbers.entry(cause).or_insert_with_key(|cause| {
-            self.all.push(cause.clone());
-            self.all.len() - 1
-        })
     }
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use nix::sys::ptrace;
+use nix::unistd::Pid;
 use syscalls::Sysno;
 
 use super::tracer_python::{PythonStack, PythonStacks};
@@ -35,6 +37,32 @@ pub(super) struct Entry {
     pub(super) bp: u64,
     /// What `pthread_self` gives: the base of the thread's own storage.
     pub(super) thread_pointer: u64,
+}
+
+impl Entry {
+    /// The call that a thread enters; `None` when it leaves one.
+    pub(super) fn of(tid: Pid) -> nix::Result<Option<Self>> {
+        if ptrace::syscall_info(tid)?.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
+            return Ok(None);
+        }
+        let registers = ptrace::getregs(tid)?;
+        Ok(Some(Self {
+            tid: tid.as_raw().unsigned_abs(),
+            number: registers.orig_rax,
+            arguments: [
+                registers.rdi,
+                registers.rsi,
+                registers.rdx,
+                registers.r10,
+                registers.r8,
+                registers.r9,
+            ],
+            ip: registers.rip,
+            sp: registers.rsp,
+            bp: registers.rbp,
+            thread_pointer: registers.fs_base,
+        }))
+    }
 }
 
 /// What a call was.

@@ -284,7 +284,7 @@ impl Session {
 
     /// Looks at a call at its entry; `true` for the mark that ends the trace.
     fn answer_call(&mut self, tid: Pid) -> nix::Result<bool> {
-        let Some(entry) = entry_of(tid)? else {
+        let Some(entry) = Entry::of(tid)? else {
             self.shared.rests.works(tid.as_raw().unsigned_abs());
             return Ok(false);
         };
@@ -487,30 +487,6 @@ fn release(tid: Pid, stop: Stop) {
     };
     // ESRCH: killed while it stood still, which lets go of it as well.
     let _ = stops::release(tid, signal);
-}
-
-/// The call that a thread enters; `None` when it leaves one.
-fn entry_of(tid: Pid) -> nix::Result<Option<Entry>> {
-    if ptrace::syscall_info(tid)?.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
-        return Ok(None);
-    }
-    let registers = ptrace::getregs(tid)?;
-    Ok(Some(Entry {
-        tid: tid.as_raw().unsigned_abs(),
-        number: registers.orig_rax,
-        arguments: [
-            registers.rdi,
-            registers.rsi,
-            registers.rdx,
-            registers.r10,
-            registers.r8,
-            registers.r9,
-        ],
-        ip: registers.rip,
-        sp: registers.rsp,
-        bp: registers.rbp,
-        thread_pointer: registers.fs_base,
-    }))
 }
 
 /// Linux hands out no number above 2²².
