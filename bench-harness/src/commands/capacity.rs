@@ -112,15 +112,15 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
     let inputs = inputs::gather(common.variables.clone());
     let plans = opening::plans(&common.scenarios, &inputs)?;
     let exports = Exports::open(&common.exports, common.force)?;
+    let mut sessions = Vec::new();
+    for plan in &plans {
+        let session = open(&arguments, &versions, &slo, plan)?;
+        sessions.push((Arc::clone(plan), session));
+    }
     for (_, version) in &versions {
         if let Version::Url { target, .. } = version {
             opening::reachable(target, &plans)?;
         }
-    }
-    let mut sessions = Vec::new();
-    for plan in plans {
-        let session = open(&arguments, &versions, &slo, &plan)?;
-        sessions.push((plan, session));
     }
     let stop = interrupt::listen()?;
     let floor = floor::measure()?;

@@ -25,8 +25,9 @@ fn a_delay_of_50_ms_is_measured_as_such_whenever_requests_come() {
 }
 
 const USUAL: Duration = Duration::from_millis(5);
-/// After the first request: from, to.
-const STALL: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(4)];
+/// After the first request: from, to. Between two arrivals, so that the same ones meet it though the
+/// first came some milliseconds late.
+const STALL: [Duration; 2] = [Duration::from_millis(2_995), Duration::from_millis(3_995)];
 const LASTS: Duration = Duration::from_secs(10);
 const PER_SECOND: u64 = 100;
 

@@ -55,7 +55,8 @@ fn a_block_of_a_started_service_knows_its_resources() {
         &get("/anything"),
         Service::Started(&service),
         &place,
-        &cold(5, 200),
+        // Long enough to be looked at while it goes on.
+        &cold(5, 1_000),
         &Stop::new(),
         &Arc::new(Progress::new()),
     )
@@ -65,7 +66,7 @@ fn a_block_of_a_started_service_knows_its_resources() {
         (block.arm.as_str(), block.pair, block.position, block.level),
         ("before", 3, 1, 5)
     );
-    assert_eq!((block.offered, block.completed), (200, 200));
+    assert_eq!((block.offered, block.completed), (1_000, 1_000));
     assert_eq!(block.process_start_id.as_deref(), Some(service.start_id()));
     let process = block.process.clone().expect("it was started here");
     assert!(process.rss_kib_max > 100, "{process:?}");

@@ -54,7 +54,7 @@ fn synchronous_calls_of_a_node_service_are_named() {
         &summary,
         &["I/O", "slow-file", "readSlowly at", "server.js:4"],
     );
-    assert_named(&summary, &["child process", "on sh at pid", "server.js:7"]);
+    assert_named(&summary, &["child process", "on sh", "server.js:7"]);
     assert_named(&summary, &["lock in futex", "server.js:8"]);
     assert!(summary.loops[0].idle_ns > 0);
 }
