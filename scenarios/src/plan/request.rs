@@ -15,7 +15,7 @@ pub struct Request {
     pub name: String,
     /// HTTP method.
     pub method: String,
-    /// A name of [`Plan::hosts`]; `None`: the target.
+    /// A name of [`Plan::hosts`](super::Plan::hosts); `None`: the target.
     pub host: Option<String>,
     /// Its weight among its neighbours that have one, of which each iteration sends one.
     pub weight: Option<f64>,
