@@ -23,7 +23,7 @@ mod watched;
 
 use std::fmt::Write as _;
 
-use crate::{Report, escape};
+use crate::{Entry, Report, escape};
 
 /// Inline style of the page.
 const STYLE: &str = include_str!("html/style.css");
@@ -58,11 +58,16 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     for (index, entry) in report.entries.iter().enumerate() {
         measurement::write(out, index, entry)?;
     }
+    let compares = |entry: &Entry<'_>| entry.comparison.is_some() && entry.capacity().is_none();
+    let intervals = match report.entries.iter().any(compares) {
+        true => "Intervals of changes are signed-rank intervals over pairs of blocks. ",
+        false => "",
+    };
     writeln!(
         out,
         "</main>\n<footer><p>Make this report again: <code>{}</code></p>\
-         <p>Intervals are signed-rank intervals over pairs of blocks; a block is one process start \
-         under one stretch of load.</p></footer>\n</body>\n</html>",
+         <p>{intervals}A block is one process start under one stretch of load.</p></footer>\n\
+         </body>\n</html>",
         escape::markup_prose(&report.command)
     )
 }

@@ -16,10 +16,16 @@ pub(super) fn write(
 ) -> std::fmt::Result {
     writeln!(out, "<h3>Environment</h3>")?;
     if record.machine.colocated {
+        let meaning = match record.load.capacity {
+            Some(_) => {
+                "with cores of its own the service may take more; of two versions the ratio is what holds."
+            }
+            None => "compare the arms, do not read the absolute numbers as capacity.",
+        };
         writeln!(
             out,
             "<p class=\"banner\"><strong>Co-located.</strong> Load generator, service and stores share the \
-             cores of one machine: compare the arms, do not read the absolute numbers as capacity.</p>"
+             cores of one machine: {meaning}</p>"
         )?;
     }
     let is_insecure = |arm: &Arm| arm.access.as_ref().is_some_and(|access| access.insecure);

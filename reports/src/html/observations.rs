@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::Metric;
+use unstall_results::level::OPEN;
 use unstall_results::record::RunRecord;
 use unstall_results::summary::summarise;
 
@@ -16,7 +17,11 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         table::number(numbers::level_head(&record.load)),
         table::number("Requests"),
         table::number("Failed"),
-        table::number("Rate"),
+        table::number(if record.load.model == OPEN {
+            "Served"
+        } else {
+            "Rate"
+        }),
         table::number("p50"),
         table::number("p95"),
         table::number("p99"),

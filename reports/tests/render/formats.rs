@@ -207,6 +207,19 @@ fn a_search_for_capacity_in_every_format() {
 }
 
 #[test]
+fn a_page_says_of_its_intervals_and_cores_what_is_true_of_it() {
+    let mut searched = fixture::searched(Some(600.0));
+    searched.machine.colocated = true;
+    let page = html::render(&observed(&searched));
+    assert!(page.contains("of two versions the ratio is what holds"));
+    assert!(!page.contains("signed-rank"));
+    let compared = html::render(&report(&[fixture::passing()]));
+    assert!(compared.contains("signed-rank intervals over pairs"));
+    let alone = html::render(&observed(&fixture::observed()));
+    assert!(!alone.contains("signed-rank"));
+}
+
+#[test]
 fn html_headings_captions_and_labels() {
     let steps = [fixture::passing(), fixture::regressing()];
     insta::assert_snapshot!(outline(&html::render(&report(&steps))));
