@@ -329,10 +329,13 @@ impl Target {
     }
 
     /// The proxy that reads requests and forwards them, which it does without a tunnel. TLS needs
-    /// a tunnel, and HTTP/2 without it does, too: what a proxy forwards is HTTP/1.1.
+    /// a tunnel, and HTTP/2 without it does, too: what a proxy forwards is HTTP/1.1. So does a
+    /// name that isn't the host's: a proxy that forwards connects to the name it reads, and sends
+    /// that as `Host` (RFC 9112 §3.2.2).
     pub(super) fn forwarding_proxy(&self) -> Option<&Proxy> {
         let is_plain = self.tls.is_none() && self.http != HttpVersion::Http2;
-        self.access.proxy().filter(|_| is_plain)
+        let has_own_name = self.access.name().is_some();
+        self.access.proxy().filter(|_| is_plain && !has_own_name)
     }
 
     /// What it takes to speak TLS, where it is spoken.
