@@ -25,6 +25,8 @@ mod hosts;
 mod http1;
 mod http1_body;
 mod http1_head;
+mod http1_outgoing;
+mod http1_socket;
 mod http2;
 mod liveness;
 mod measurement;
