@@ -27,6 +27,8 @@ pub(super) struct Http1<W = Transport> {
     body: Body,
     /// The service takes another request behind the present answer.
     is_kept: bool,
+    /// What of the request the socket had not taken when its answer began.
+    unsent: Option<Outgoing<'static>>,
 }
 
 impl<W: Way> Http1<W> {
@@ -36,6 +38,7 @@ impl<W: Way> Http1<W> {
             buffer: ReadBuffer::default(),
             body: Body::EMPTY,
             is_kept: true,
+            unsent: None,
         }
     }
 
@@ -75,8 +78,11 @@ impl<W: Way> Http1<W> {
             outgoing.poll_write(cx, &mut self.socket);
             if let Some(parsed) = self.take_head(outgoing, head)? {
                 self.body = parsed.body;
-                // A service that answers before it has the whole request may not want the rest.
+                // Whether both sides agree on where the next request begins, nobody knows then.
                 self.is_kept = parsed.is_kept && outgoing.is_done();
+                // A refusal that ends the connection doesn't want the rest (RFC 9112 §9.5).
+                let is_refused = head.status() >= 400 && !parsed.is_kept;
+                self.unsent = outgoing.rest().filter(|_| !is_refused);
                 return Poll::Ready(Ok(()));
             }
             let ended = match self.buffer.poll_fill(cx, &mut self.socket) {
@@ -143,6 +149,10 @@ impl<W: Way> Http1<W> {
             }
             if self.body.has_ended() {
                 continue;
+            }
+            if let Some(unsent) = &mut self.unsent {
+                // Where it can't be written, what the service still has to say is about to be read.
+                unsent.poll_write(cx, &mut self.socket);
             }
             match ready!(self.buffer.poll_fill(cx, &mut self.socket)) {
                 Ok(0) => match self.body {

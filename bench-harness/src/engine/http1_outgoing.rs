@@ -41,6 +41,22 @@ impl<'w> Outgoing<'w> {
         self.is_done
     }
 
+    /// What the socket hasn't taken yet, to be written while the answer is read: many a service
+    /// answers while it reads. `None` if there is nothing left, or nobody to take it.
+    pub(super) fn rest(&self) -> Option<Outgoing<'static>> {
+        if self.is_done || self.broken.is_some() {
+            return None;
+        }
+        Some(Outgoing {
+            request: self.request[self.written..].to_vec().into(),
+            written: 0,
+            is_done: false,
+            broken: None,
+            asks_head: self.asks_head,
+            seen: 0,
+        })
+    }
+
     /// Writes what the socket takes.
     pub(super) fn poll_write<W: Way>(&mut self, cx: &mut Context<'_>, socket: &mut Socket<W>) {
         while !self.is_done && self.broken.is_none() {
