@@ -399,21 +399,30 @@ async fn perform(
     scope: &mut Scope,
     intended: Instant,
 ) -> (Stamps, Result<(), Failure>) {
-    if let Err(failure) = prepared.build(scope) {
+    let built = prepared.build(scope);
+    if let Err(failure) = built.and_then(|()| client.dress(prepared.parts().0)) {
         client.forget_answer();
+        let failure = without_secrets(failure, scope);
         return (Stamps::unsent(Instant::now()), Err(failure));
     }
     let timeout = prepared.request().timeout;
     let (wire, reading) = prepared.parts();
-    if let Err(failure) = client.dress(wire) {
-        client.forget_answer();
-        return (Stamps::unsent(Instant::now()), Err(failure));
-    }
     let (stamps, outcome) = client.exchange(wire, reading, intended, timeout).await;
     // Before anything is said about the answer.
     scope.hide(client.take_new_secrets());
-    let accepted = outcome.and_then(|()| prepared.accept(client.answer(), scope));
+    let accepted = outcome
+        .map_err(|failure| without_secrets(failure, scope))
+        .and_then(|()| prepared.accept(client.answer(), scope));
     (stamps, accepted)
+}
+
+/// A failure of the exchange may name paths and header values, and those may hold what only this
+/// user knows. What is said of an accepted answer is redacted where it is said.
+fn without_secrets(failure: Failure, scope: &Scope) -> Failure {
+    Failure {
+        message: scope.redact(&failure.message).into_owned(),
+        ..failure
+    }
 }
 
 /// Runs the setup requests of one kind.
@@ -441,7 +450,7 @@ pub(super) async fn run_setup(
             let body = String::from_utf8_lossy(quoted);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
-                reason: scope.redact(&failure.message).into_owned(),
+                reason: failure.message,
                 // Redacted before it is cut: half a secret would slip through.
                 answer: excerpt(&scope.redact(&body)),
             });
