@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use unstall_results::record::OpenBlock;
 use unstall_scenarios::plan::Plan;
+use unstall_scenarios::scope::Scope;
 
 use super::dispatch::{Dispatcher, Lane, Lobby};
 use super::hosts::Hosts;
@@ -20,7 +21,7 @@ use super::progress::Progress;
 use super::schedule::Schedule;
 use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
-use super::tally::{FinishedTally, thread_cpu};
+use super::tally::{FinishedTally, Tally, thread_cpu};
 use super::turns;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec, LoadModel};
@@ -114,10 +115,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     }
     let open = job.schedule.is_some().then(|| {
         let counts = lobby.counts();
-        let timeout = job.plan.requests[0].timeout;
-        for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
-            tally.unserved(0, arrival.intended, timeout, now, &job.series);
-        }
+        give_up_waiting(&job, &lobby, &mut tally, now);
         counts
     });
     if open.is_some() {
@@ -129,6 +127,21 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         wall: begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun)),
         open,
     })
+}
+
+/// Counts the arrivals that nobody served, each for the request that it would have sent first: what
+/// is drawn hangs on the arrival, whichever user would have served it.
+fn give_up_waiting(job: &Job, lobby: &Lobby, tally: &mut Tally, now: Instant) {
+    let plan = &job.plan;
+    let mut scope = Scope::new(Arc::clone(plan), 0, job.spec.load.users(), job.spec.seed);
+    for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
+        scope.begin_arrival(arrival.index);
+        // A scenario has a request, and each group of alternatives sends one.
+        let first = (0..plan.requests.len()).find(|request| scope.takes(*request));
+        let first = first.unwrap_or(0);
+        let timeout = plan.requests[first].timeout;
+        tally.unserved(first, arrival.intended, timeout, now, &job.series);
+    }
 }
 
 /// Waits for the barrier and for the users' end, or for whatever ends them before.
