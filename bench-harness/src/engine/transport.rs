@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -96,7 +97,7 @@ pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, F
     let mut phases = Phases::default();
     if let Some(path) = target.socket() {
         let begun = Instant::now();
-        let stream = UnixStream::connect(path).await;
+        let stream = connect_to_socket(path).await;
         phases.tcp = Some(begun.elapsed());
         let stream = stream.map_err(|error| at(Failure::connecting(&error), path.display()))?;
         return Ok(Opened {
@@ -181,6 +182,20 @@ async fn connect(
         opened?;
     }
     Ok(stream)
+}
+
+/// Where a socket's queue is full this waits, as TCP does: the kernel tells it at once here (EAGAIN,
+/// connect(2)). Whoever waits for this ends it in time.
+async fn connect_to_socket(path: &Path) -> io::Result<UnixStream> {
+    const LOOK_EVERY: Duration = Duration::from_millis(1);
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 async fn resolve(host: &str, port: u16, phases: &mut Phases) -> Result<Vec<SocketAddr>, Failure> {

@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use nix::sys::socket::{Backlog, listen};
 use unstall_bench_harness::engine::Target;
 use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use crate::support::{cold, plan, run};
 
+const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const OK: &str = "timeout = \"5s\"\nexpect = { status = 200 }";
 
 fn opened(samples: &EndpointSamples) -> u64 {
@@ -48,6 +52,38 @@ fn answer(mut stream: TcpStream, bytes: &[u8]) -> std::io::Result<()> {
             stream.write_all(bytes)?;
         }
     }
+}
+
+/// A full queue means that the service is busy, whatever kind of socket it listens at.
+#[test]
+fn a_full_queue_of_a_unix_socket_is_a_wait_and_no_error() {
+    const USERS: u32 = 30;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.sock");
+    let listener = UnixListener::bind(&path).expect("a free path");
+    // Shorter than the users are many.
+    listen(&listener, Backlog::new(2).expect("a length")).expect("it listens again");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // Users are faster than this.
+            thread::sleep(Duration::from_millis(3));
+            // Whoever has gone needs no answer.
+            let read = stream.read(&mut [0; 4_096]);
+            let _ = read.and_then(|_| stream.write_all(CLOSING));
+        }
+    });
+    let url = format!("unix:{}", path.display());
+    let users = u64::from(USERS);
+    let block = run(&plan(&[("it", "GET", "/")], OK), &url, &cold(USERS, users));
+    assert_eq!(block.errors, BTreeMap::new(), "{:?}", block.examples);
+    assert_eq!((block.sent, block.completed), (users, users));
+    // Who waits pays: the last of them waited for nearly all others.
+    let tcp = block.endpoints["it"]
+        .tcp
+        .as_ref()
+        .expect("all of them opened one");
+    assert_eq!(tcp.count(), users);
+    assert!(tcp.max_us() >= Some(50_000), "{:?}", tcp.max_us());
 }
 
 /// What a service closes while nobody waits is replaced, and no failure.
