@@ -20,6 +20,23 @@ pub(crate) struct Case {
     pub(super) trial: Trial,
 }
 
+impl Case {
+    /// One that is tried in a way of its own.
+    pub(super) fn own(
+        group: Group,
+        name: &'static str,
+        stands_for: &'static str,
+        trial: fn() -> Tried,
+    ) -> Self {
+        Self {
+            name,
+            group,
+            stands_for,
+            trial: Trial::Own(trial),
+        }
+    }
+}
+
 /// Headings of the table, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {

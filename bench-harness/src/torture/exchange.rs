@@ -10,8 +10,8 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, Second};
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use super::case::{Case, Check, Group, Trial, Tried, Trouble};
-use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario};
+use super::case::{Case, Check, Group, Trial, Tried};
+use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario, start};
 
 /// Users of a block. Few, so that a case is quick; more than one, so that they can be mixed up.
 pub(super) const USERS: u32 = 4;
@@ -247,8 +247,7 @@ impl Exchange {
 
     /// Runs it.
     pub(super) fn run(&self) -> Tried {
-        let server = FaultyServer::start(self.server)
-            .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+        let server = start(self.server)?;
         let scenario = scenario(self.method, &self.path, &self.more);
         let spec = cold(self.users, self.requests);
         let block = measure(&scenario, &server.url(), &spec)?;
