@@ -328,8 +328,7 @@ fn set_up_run(
         return Ok(Values::new());
     }
     let work = || {
-        let runtime = generator::runtime().map_err(EngineError::Start)?;
-        runtime.block_on(async {
+        let set_up = generator::block_on(async {
             let mut client = Client::of_user(hosts, &plan.client, SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.load.users(), spec.seed);
             let setup = user::run_setup(plan, hosts, Per::Run, &mut client, &mut scope);
@@ -339,7 +338,8 @@ fn set_up_run(
                 () = stop.reached(Urgency::WindDown) => return Err(EngineError::Stopped),
             }
             Ok(scope.prepared().clone())
-        })
+        });
+        set_up.map_err(EngineError::Start)?
     };
     std::thread::scope(|threads| {
         threads

@@ -355,10 +355,9 @@ impl Conversation<'_> {
             }
             way.connection = None;
         }
-        let opened = Connection::open(&way.target, self.stamps, self.deadline).await;
-        let (connection, phases) = opened?;
-        self.reached.phases.add(phases);
-        let connection = way.connection.insert(connection);
+        let phases = &mut self.reached.phases;
+        let opened = Connection::open(&way.target, self.stamps, self.deadline, phases).await;
+        let connection = way.connection.insert(opened?);
         let sent = connection.send(wire, &mut self.answer.head).await;
         sent.map_err(|failed| failed.failure)?;
         self.reached.answered = true;

@@ -58,15 +58,12 @@ pub(super) struct Finished {
     pub(super) open: Option<OpenBlock>,
 }
 
-/// A single-threaded runtime whose tasks need no `Send`.
-pub(super) fn runtime() -> io::Result<LocalRuntime> {
-    builder().build_local(LocalOptions::default())
-}
-
-fn builder() -> Builder {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all();
-    builder
+/// Runs this on a runtime of its own, on this thread: its tasks need no `Send`.
+///
+/// # Errors
+/// No runtime can be started.
+pub(super) fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    Ok(finish(runtime(&mut builder())?, future))
 }
 
 /// Runs the thread's part of the block to its end.
@@ -76,8 +73,25 @@ pub(super) fn run(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finis
         turns::begin();
         turns::watch(&mut builder);
     }
-    let runtime = builder.build_local(LocalOptions::default())?;
-    runtime.block_on(root(job, events))
+    finish(runtime(&mut builder)?, root(job, events))
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
+}
+
+fn runtime(builder: &mut Builder) -> io::Result<LocalRuntime> {
+    builder.build_local(LocalOptions::default())
+}
+
+/// A name that is still being looked up at the end can't be called back, and nobody waits for it: a
+/// runtime that is only dropped would, for as long as the name server takes.
+fn finish<F: Future>(runtime: LocalRuntime, future: F) -> F::Output {
+    let output = runtime.block_on(future);
+    runtime.shutdown_background();
+    output
 }
 
 async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::socket::{Backlog, listen};
-use unstall_bench_harness::engine::Target;
+use unstall_bench_harness::engine::{Access, Progress, Stop, Target, TargetOptions, run_block};
 use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_testbed::{Behaviour, FaultyServer};
 
@@ -129,6 +129,33 @@ fn the_request_that_opens_a_connection_pays_for_it() {
     let first = &block.endpoints["first"];
     assert_eq!(first.dns.as_ref().map(|dns| dns.count()), Some(3));
     assert_eq!(opened(first), 3);
+}
+
+/// Who waited for a name or a handshake in vain has paid for it, too: a histogram of those alone
+/// that came through would look fine.
+#[test]
+fn what_failed_or_was_cut_off_is_in_the_times_of_its_phase() {
+    let silent = FaultyServer::start(Behaviour::Silent).expect("a server starts");
+    let access = Access::resolve(&TargetOptions {
+        insecure: true,
+        ..TargetOptions::default()
+    });
+    let url = format!("https://127.0.0.1:{}", silent.addr().port());
+    let target = Target::reached_by(&url, &access.expect("no file is read")).expect("a URL");
+    let (stop, progress) = (Stop::new(), Arc::new(Progress::new()));
+    let it = plan(&[("it", "GET", "/")], "timeout = \"300ms\"");
+    let block = run_block(&it, &target, &cold(2, 4), &stop, &progress).expect("a block");
+    assert_eq!(block.errors, BTreeMap::from([(ErrorKind::Timeout, 4)]));
+    let samples = &block.endpoints["it"];
+    let tls = samples.tls.as_ref().expect("handshakes were begun");
+    assert_eq!((tls.count(), opened(samples)), (4, 4));
+    // Of 300 ms that began a little before.
+    assert!(tls.max_us() >= Some(100_000), "{:?}", tls.max_us());
+
+    let block = run(&it, "http://no-such-host.invalid", &cold(2, 4));
+    let samples = &block.endpoints["it"];
+    assert_eq!(samples.dns.as_ref().map(|dns| dns.count()), Some(4));
+    assert_eq!((block.completed, opened(samples)), (0, 0));
 }
 
 #[test]
