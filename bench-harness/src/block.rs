@@ -340,6 +340,21 @@ fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
     })
 }
 
+/// Arrivals that wait at one thread while users are free at another wait for us. As with lateness,
+/// one in a hundred is too many.
+fn missed(measurement: &BlockMeasurement) -> Option<String> {
+    const MISSED_SHARE_MAX: f64 = 0.01;
+    let arrivals = measurement.open.as_ref()?.arrivals;
+    let missed = measurement.missed_with_users_free;
+    (missed as f64 > MISSED_SHARE_MAX * arrivals as f64).then(|| {
+        format!(
+            "{missed} of {arrivals} arrivals waited at one thread of the load generator while users \
+             were free at another (at most {:.0} %): allow more arrivals in flight (--in-flight)",
+            MISSED_SHARE_MAX * 100.0
+        )
+    })
+}
+
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
@@ -378,6 +393,7 @@ fn validity(
         ));
     }
     reasons.extend(too_busy(measurement, less));
+    reasons.extend(missed(measurement));
     if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
         reasons.push(format!(
             "the hypervisor took {:.0} % of the CPU time (at most {:.0} %): \

@@ -14,7 +14,7 @@ use unstall_results::record::OpenBlock;
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::scope::Scope;
 
-use super::dispatch::{Dispatcher, Lane, Lobby};
+use super::dispatch::{Dispatcher, FreeUsers, Lane, Lobby};
 use super::hosts::Hosts;
 use super::liveness::Liveness;
 use super::progress::Progress;
@@ -34,7 +34,8 @@ pub(super) struct Job {
     pub(super) users: Range<u32>,
     /// Which of the generator's threads this is.
     pub(super) lane: Lane,
-    /// In the open model: when arrivals are due.
+    /// In the open model: who is free on any of them, and when arrivals are due.
+    pub(super) free_users: FreeUsers,
     pub(super) schedule: Option<Schedule>,
     pub(super) run_values: Values,
     /// The user's.
@@ -56,6 +57,8 @@ pub(super) struct Finished {
     pub(super) wall: Duration,
     /// What became of this thread's arrivals, in the open model.
     pub(super) open: Option<OpenBlock>,
+    /// Arrivals that had to wait although a user was free on another thread.
+    pub(super) missed_with_users_free: u64,
 }
 
 /// Runs this on a runtime of its own, on this thread: its tasks need no `Send`.
@@ -105,7 +108,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         closing: Cell::new(false),
         closed: Notify::new(),
     });
-    let lobby = Rc::new(Lobby::default());
+    let lobby = Rc::new(Lobby::new(&job.free_users));
     let (mut users, watches) = start_users(&job, &shared, &lobby, &events);
     let begun = match dispatcher(&job, &shared, &lobby) {
         None => {
@@ -140,6 +143,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         cpu: thread_cpu().saturating_sub(cpu_before),
         wall: begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun)),
         open,
+        missed_with_users_free: lobby.missed_with_users_free(),
     })
 }
 

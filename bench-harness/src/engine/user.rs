@@ -29,6 +29,10 @@ use super::{SetupFailure, Warmup};
 const BACK_OFF_MIN: Duration = Duration::from_millis(1);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 
+/// After so many arrivals that had waited, others get their turn: those that are dropped because
+/// they waited for too long, or refused, end without any wait, and there may be a million of them.
+const OVERDUE_IN_A_ROW_MAX: u32 = 32;
+
 /// Warm-up counts its iterations from here, measured ones from 0: how many fit into a warm-up
 /// depends on the version's speed, and both versions must be asked for the same rows.
 const WARM_UP_ITERATIONS: u64 = 1 << 32;
@@ -199,11 +203,21 @@ impl User {
         }
         drop(events);
         let seat = Rc::new(Seat::default());
+        let mut overdue_in_a_row = 0;
         while !self.shared.closing.get() {
             let arrival = lobby.next(&seat).await;
             self.pass(&arrival).await;
             self.client.end_iteration();
             lobby.ended(&arrival);
+            overdue_in_a_row = if arrival.has_waited {
+                overdue_in_a_row + 1
+            } else {
+                0
+            };
+            if overdue_in_a_row == OVERDUE_IN_A_ROW_MAX {
+                overdue_in_a_row = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use unstall_bench_harness::block::{BlockPlace, Service, measure};
 use unstall_bench_harness::engine::{
     BlockMeasurement, BlockSpec, Ended, LoadModel, OpenLoad, Progress, Stop, Warmup, run_block,
 };
@@ -190,6 +191,40 @@ fn who_never_got_a_user_is_counted_where_it_belongs() {
         (rare, 200 - rare, 0)
     );
     assert_eq!(counts(&block).queued_at_end, 198);
+}
+
+/// A thread's arrivals are served by its own users: where others are free meanwhile, the wait is
+/// the generator's, and spoils the block.
+#[test]
+fn arrivals_that_wait_while_users_are_free_elsewhere_spoil_the_block() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let load = OpenLoad {
+        in_flight_max: 2,
+        ..OpenLoad::constant(20.0, Duration::from_secs(1))
+    };
+    // Every other arrival, and so all those of one thread, meets a slow answer.
+    let plan = get("/every/2/slow/400");
+    let missed = |threads| {
+        let spec = BlockSpec {
+            threads: Some(threads),
+            grace: Duration::from_secs(10),
+            ..open(load.clone())
+        };
+        let place = BlockPlace {
+            arm: "run".to_owned(),
+            pair: 0,
+            position: 0,
+        };
+        let (stop, progress) = (Stop::new(), Arc::new(Progress::new()));
+        let target = target(&server.url());
+        let service = Service::Running(&target);
+        let measured = measure(&plan, service, &place, &spec, &stop, &progress);
+        let validity = measured.expect("the block can be measured").block.validity;
+        let is_missed = |why: &String| why.contains("free at another");
+        (validity.ok, validity.reasons.iter().any(is_missed))
+    };
+    assert_eq!(missed(2), (false, true));
+    assert!(!missed(1).1);
 }
 
 /// What waited for longer than its timeout has failed, and is never sent.
