@@ -82,11 +82,11 @@ impl Connection {
 
     /// Lets go of an answer that failed, or that nobody wants the rest of; true if the connection
     /// may still be of use, which [`Connection::is_usable`] will tell.
-    pub(super) fn outlives_its_answer(&mut self) -> bool {
+    pub(super) async fn outlives_its_answer(&mut self) -> bool {
         match self {
             Self::Http1(_) => false,
             Self::Http2(connection) => {
-                connection.leave();
+                connection.leave().await;
                 true
             }
         }

@@ -222,9 +222,13 @@ impl Client {
         });
         if outcome.is_err() || self.answer.is_left {
             // Where nothing came in time, nobody knows whether anything ever will.
-            self.ways[reached.service]
-                .connection
-                .take_if(|connection| !(in_time && connection.outlives_its_answer()));
+            let place = &mut self.ways[reached.service].connection;
+            if let Some(mut connection) = place.take()
+                && in_time
+                && connection.outlives_its_answer().await
+            {
+                *place = Some(connection);
+            }
         }
         if self.reuse == Reuse::Never {
             self.disconnect();
