@@ -23,8 +23,13 @@ pub(super) const OVERHEAD_MS: u128 = 5_000;
 
 /// A scenario of one request; `more` is what its table holds besides.
 pub(super) fn scenario(method: &str, path: &str, more: &str) -> String {
+    scenario_of_client("", method, path, more)
+}
+
+/// The same; `client` is what stands before the request: `[client]`, `[hosts]`.
+pub(super) fn scenario_of_client(client: &str, method: &str, path: &str, more: &str) -> String {
     format!(
-        "name = \"torture\"\ndescribe = \"a case of the self-test\"\n\
+        "name = \"torture\"\ndescribe = \"a case of the self-test\"\n{client}\n\
          [[request]]\nname = \"{ENDPOINT}\"\nmethod = \"{method}\"\npath = \"{path}\"\n{more}\n"
     )
 }
