@@ -17,6 +17,7 @@ use crate::engine::{
     BlockMeasurement, BlockSpec, Ended, EndpointSecond, EngineError, ErrorExample, Progress, Stop,
     Target, WarmBlock,
 };
+use crate::limits;
 use crate::machine::CpuTimes;
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
 use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
@@ -365,9 +366,11 @@ fn validity(
     let mut reasons = Vec::new();
     for (fault, count) in &measurement.local_faults {
         reasons.push(match fault {
-            LocalFault::NoDescriptors => format!(
-                "{count} requests found no free descriptor on this machine: raise `ulimit -n`"
-            ),
+            LocalFault::NoDescriptors => {
+                let most = limits::descriptors_allowed();
+                let most = most.map_or_else(String::new, |most| format!(" of the {most} allowed"));
+                format!("{count} requests found no free descriptor{most}: raise `ulimit -n`")
+            }
             LocalFault::NoPorts => format!(
                 "{count} requests found no free port on this machine: let the service keep \
                  connections alive, or widen net.ipv4.ip_local_port_range"

@@ -65,6 +65,12 @@ pub fn allow_connections(connections: u64, to_one_address: u64) -> Result<(), Li
     }
 }
 
+/// How many descriptors this process may have now, if the kernel tells.
+pub fn descriptors_allowed() -> Option<u64> {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE);
+    limit.ok().map(|(soft, _)| soft) // for a message only
+}
+
 /// The soft limit to set, if the present one doesn't do.
 fn descriptors(needed: u64, soft: u64, hard: u64) -> Result<Option<u64>, LimitError> {
     if needed <= soft {
@@ -96,6 +102,8 @@ mod tests {
 
     #[test]
     fn the_soft_limit_is_raised_as_far_as_needed_and_the_hard_one_refused() {
+        // Those of standard input, output and errors are in use.
+        assert!(descriptors_allowed() >= Some(3));
         assert_eq!(descriptors(500, 1_024, 4_096).expect("enough"), None);
         assert_eq!(
             descriptors(2_000, 1_024, 4_096).expect("enough"),

@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::cookies::Jar;
 use super::failure::Failure;
 use super::hosts::Hosts;
-use super::redirect::{Chain, Hop, readable};
+use super::redirect::{Chain, Hop};
 use super::stamps::SocketStamps;
 use super::streamed::StreamReader;
 use super::target::Target;
@@ -309,7 +309,7 @@ impl Conversation<'_> {
                 return Ok(());
             };
             chain.push(status, &hop);
-            let begin = || format!("{} {}", first.parts().method, readable(url_path(first)));
+            let begin = || format!("{} {}", first.parts().method, url_path(first));
             if chain.len() > self.redirects_max {
                 return Err(chain.too_long(&begin(), self.redirects_max));
             }

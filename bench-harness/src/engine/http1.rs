@@ -82,7 +82,7 @@ impl<W: Way> Http1<W> {
                 self.is_kept = parsed.is_kept && outgoing.is_done();
                 // A refusal that ends the connection doesn't want the rest (RFC 9112 §9.5).
                 let is_refused = head.status() >= 400 && !parsed.is_kept;
-                self.unsent = outgoing.rest().filter(|_| !is_refused);
+                self.unsent = if is_refused { None } else { outgoing.rest() };
                 return Poll::Ready(Ok(()));
             }
             let ended = match self.buffer.poll_fill(cx, &mut self.socket) {

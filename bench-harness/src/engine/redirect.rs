@@ -90,7 +90,6 @@ impl Chain {
         } else {
             &hop.url[..url::Position::AfterPath]
         };
-        let place = readable(place);
         self.0.push(format!("{status} to {place}"));
     }
 
@@ -117,11 +116,11 @@ impl Chain {
 
     fn shown(&self, begin: &str) -> String {
         const SHOWN_MAX: usize = 6;
-        let mut shown = begin.to_owned();
+        let mut shown = readable(begin);
         let (first, rest) = self.0.split_at(self.0.len().min(SHOWN_MAX));
         for hop in first {
             shown.push_str(", ");
-            shown.push_str(hop);
+            shown.push_str(&readable(hop));
         }
         if !rest.is_empty() {
             shown.push_str(&format!(" and {} more", rest.len()));
@@ -132,7 +131,7 @@ impl Chain {
 
 /// A path as people read it, without its percent-encoding: services write the same text in several
 /// ways, and a secret in it has to be known again in all of them.
-pub(super) fn readable(path: &str) -> String {
+fn readable(path: &str) -> String {
     let mut rest = path.as_bytes();
     let mut text = Vec::with_capacity(rest.len());
     while let [first, behind @ ..] = rest {
