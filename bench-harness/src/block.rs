@@ -17,6 +17,7 @@ use crate::engine::{
     BlockMeasurement, BlockSpec, Ended, EndpointSecond, EngineError, ErrorExample, Progress, Stop,
     Target, WarmBlock,
 };
+use crate::limits;
 use crate::machine::CpuTimes;
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
 use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
@@ -340,6 +341,21 @@ fn too_busy(measurement: &BlockMeasurement, less: &str) -> Option<String> {
     })
 }
 
+/// Arrivals that wait at one thread while users are free at another wait for us. As with lateness,
+/// one in a hundred is too many.
+fn missed(measurement: &BlockMeasurement) -> Option<String> {
+    const MISSED_SHARE_MAX: f64 = 0.01;
+    let arrivals = measurement.open.as_ref()?.arrivals;
+    let missed = measurement.missed_with_users_free;
+    (missed as f64 > MISSED_SHARE_MAX * arrivals as f64).then(|| {
+        format!(
+            "{missed} of {arrivals} arrivals waited at one thread of the load generator while users \
+             were free at another (at most {:.0} %): allow more arrivals in flight (--in-flight)",
+            MISSED_SHARE_MAX * 100.0
+        )
+    })
+}
+
 /// Only faults of our own make a block invalid; `notes` about the service are kept beside.
 fn validity(
     measurement: &BlockMeasurement,
@@ -350,9 +366,11 @@ fn validity(
     let mut reasons = Vec::new();
     for (fault, count) in &measurement.local_faults {
         reasons.push(match fault {
-            LocalFault::NoDescriptors => format!(
-                "{count} requests found no free descriptor on this machine: raise `ulimit -n`"
-            ),
+            LocalFault::NoDescriptors => {
+                let most = limits::descriptors_allowed();
+                let most = most.map_or_else(String::new, |most| format!(" of the {most} allowed"));
+                format!("{count} requests found no free descriptor{most}: raise `ulimit -n`")
+            }
             LocalFault::NoPorts => format!(
                 "{count} requests found no free port on this machine: let the service keep \
                  connections alive, or widen net.ipv4.ip_local_port_range"
@@ -378,6 +396,7 @@ fn validity(
         ));
     }
     reasons.extend(too_busy(measurement, less));
+    reasons.extend(missed(measurement));
     if let Some(share) = steal_share.filter(|share| *share > STEAL_SHARE_MAX) {
         reasons.push(format!(
             "the hypervisor took {:.0} % of the CPU time (at most {:.0} %): \

@@ -57,10 +57,10 @@ impl CertificateClient {
     /// A reader of the service at `target`, with the token that the environment holds.
     ///
     /// # Errors
-    /// If no client can be made, or the token can't be sent.
+    /// If the token can't be sent.
     pub fn new(target: &Target) -> Result<Self, CertificateError> {
         Ok(Self {
-            control: Control::new(target, ANSWER_WITHIN).map_err(MonitorError::Control)?,
+            control: Control::new(target, ANSWER_WITHIN),
             url: target.url(CERTIFICATE_PATH),
             token: monitor_client::token()?,
         })

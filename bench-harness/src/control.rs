@@ -14,7 +14,6 @@ const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A small blocking HTTP client for one service.
 #[derive(Debug)]
 pub struct Control {
-    runtime: tokio::runtime::Runtime,
     target: Target,
     timeout: Duration,
 }
@@ -46,19 +45,11 @@ pub enum ControlError {
 
 impl Control {
     /// A client that waits at most `timeout` for each answer.
-    ///
-    /// # Errors
-    /// If no runtime can be made.
-    pub fn new(target: &Target, timeout: Duration) -> Result<Self, ControlError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ControlError::Start)?;
-        Ok(Self {
-            runtime,
+    pub fn new(target: &Target, timeout: Duration) -> Self {
+        Self {
             target: target.clone(),
             timeout,
-        })
+        }
     }
 
     /// The full URL of a path.
@@ -81,10 +72,7 @@ impl Control {
     pub fn get_with_token(&self, path: &str, token: Option<&str>) -> Result<Reply, ControlError> {
         let bearer = |token| ("authorization".to_owned(), format!("Bearer {token}"));
         let headers = token.map(bearer).into_iter().collect();
-        let ask = || {
-            let get = asking::get(&self.target, path, headers, self.timeout, BODY_BYTES_MAX);
-            self.runtime.block_on(get)
-        };
+        let ask = || asking::get(&self.target, path, headers, self.timeout, BODY_BYTES_MAX);
         // On a thread of its own, so that it may be called from anywhere.
         let told = std::thread::scope(|threads| {
             threads
@@ -92,6 +80,7 @@ impl Control {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
+        let told = told.map_err(ControlError::Start)?;
         let told = told.map_err(|reason| ControlError::NoAnswer {
             url: self.url(path),
             reason,

@@ -12,9 +12,11 @@ mod access;
 mod answer;
 mod answer_body;
 pub(crate) mod asking;
+mod brotli;
 mod coding;
 mod connection;
 mod cookies;
+mod deflate;
 mod dispatch;
 mod error;
 mod exchange;
@@ -25,6 +27,8 @@ mod hosts;
 mod http1;
 mod http1_body;
 mod http1_head;
+mod http1_outgoing;
+mod http1_socket;
 mod http2;
 mod liveness;
 mod measurement;
@@ -75,7 +79,7 @@ pub(crate) use stop::Urgency;
 pub use target::{Target, TargetError};
 pub use tls::TlsError;
 
-use dispatch::Lane;
+use dispatch::{FreeUsers, Lane};
 use exchange::Client;
 use generator::{Finished, Job};
 use hosts::Hosts;
@@ -113,6 +117,7 @@ pub struct WarmBlock {
     progress: Arc<Progress>,
     series: Arc<SharedSeries>,
     liveness: Arc<Liveness>,
+    free_users: FreeUsers,
     go: watch::Sender<Option<Instant>>,
     threads: Vec<JoinHandle<io::Result<Finished>>>,
     probe: Option<Bystander>,
@@ -148,6 +153,7 @@ impl WarmBlock {
             progress: Arc::clone(progress),
             series: Arc::new(SharedSeries::new(Arc::clone(progress), spec.by_endpoint)),
             liveness: Arc::new(Liveness::new(senders(spec), spec.patience)),
+            free_users: FreeUsers::default(),
             go: watch::Sender::new(None),
             threads: Vec::new(),
             probe: None,
@@ -156,7 +162,8 @@ impl WarmBlock {
             let probe = Bystander::start(hosts.target(), probe, stop, block.go.subscribe());
             block.probe = Some(probe.map_err(EngineError::Start)?);
         }
-        let threads = thread_count(spec);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = thread_count(spec, cores);
         for index in 0..threads {
             let job = block.job(
                 &hosts,
@@ -231,6 +238,7 @@ impl WarmBlock {
             spec: spec.clone(),
             users,
             lane,
+            free_users: self.free_users.clone(),
             schedule: self.schedule.clone(),
             run_values: run_values.clone(),
             stop: self.stop.clone(),
@@ -326,8 +334,7 @@ fn set_up_run(
         return Ok(Values::new());
     }
     let work = || {
-        let runtime = generator::runtime().map_err(EngineError::Start)?;
-        runtime.block_on(async {
+        let set_up = generator::block_on(async {
             let mut client = Client::of_user(hosts, &plan.client, SocketStamps::default());
             let mut scope = Scope::new(Arc::clone(plan), 0, spec.load.users(), spec.seed);
             let setup = user::run_setup(plan, hosts, Per::Run, &mut client, &mut scope);
@@ -337,7 +344,8 @@ fn set_up_run(
                 () = stop.reached(Urgency::WindDown) => return Err(EngineError::Stopped),
             }
             Ok(scope.prepared().clone())
-        })
+        });
+        set_up.map_err(EngineError::Start)?
     };
     std::thread::scope(|threads| {
         threads
@@ -347,12 +355,17 @@ fn set_up_run(
     })
 }
 
-/// One thread is enough for far more than a service on the same two cores can answer.
-fn thread_count(spec: &BlockSpec) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    spec.threads
-        .unwrap_or(cores / 2)
-        .clamp(1, spec.load.users() as usize)
+/// One thread is enough for far more than a service on the same two cores can answer. In the open
+/// model a thread's arrivals are served by its own users: a few of them would all be busy while
+/// others are free, so that small pools aren't split.
+fn thread_count(spec: &BlockSpec, cores: usize) -> usize {
+    const IN_FLIGHT_MIN: u32 = 128;
+    let usual = match &spec.load {
+        LoadModel::Closed { .. } => cores / 2,
+        LoadModel::Open(open) => (cores / 2).min((open.in_flight_max / IN_FLIGHT_MIN) as usize),
+    };
+    let threads = spec.threads.unwrap_or(usual);
+    threads.clamp(1, spec.load.users() as usize)
 }
 
 /// The users of one thread: contiguous, as even as possible.
@@ -364,6 +377,34 @@ fn user_range(users: u32, index: usize, threads: usize) -> std::ops::Range<u32> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_half_the_cores_and_small_pools_are_not_split() {
+        let closed = |users| BlockSpec::closed(users, Amount::PerEndpoint(1));
+        let open = |in_flight_max| {
+            BlockSpec::open(OpenLoad {
+                in_flight_max,
+                ..OpenLoad::constant(1.0, Duration::from_secs(1))
+            })
+        };
+        for (spec, cores, threads) in [
+            (closed(20), 1, 1),
+            (closed(20), 16, 8),
+            (closed(3), 16, 3),
+            (open(16), 16, 1),
+            (open(255), 16, 1),
+            (open(256), 16, 2),
+            (open(1_000), 16, 7),
+            (open(1_000), 4, 2),
+        ] {
+            assert_eq!(thread_count(&spec, cores), threads, "{spec:?}");
+        }
+        let asked = BlockSpec {
+            threads: Some(8),
+            ..open(16)
+        };
+        assert_eq!(thread_count(&asked, 2), 8);
+    }
 
     #[test]
     fn every_user_lives_on_one_thread() {

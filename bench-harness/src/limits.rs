@@ -42,23 +42,33 @@ pub enum LimitError {
     Refused(#[from] Errno),
 }
 
-/// Sees to it that `connections` can be open at once. The soft limit of descriptors is raised as
-/// far as needed, which started services inherit; the hard one is the machine's.
+/// Sees to it that `connections` can be open at once, of which `to_one_address` go to the same
+/// address by TCP, and so need a port each. The soft limit of descriptors is raised as far as
+/// needed, which started services inherit; the hard one is the machine's.
 ///
 /// # Errors
 /// [`LimitError`] says how many are needed, how many there are, and what to do.
-pub fn allow_connections(connections: u32) -> Result<(), LimitError> {
-    let needed = u64::from(connections) + DESCRIPTORS_BESIDE;
+pub fn allow_connections(connections: u64, to_one_address: u64) -> Result<(), LimitError> {
+    let needed = connections + DESCRIPTORS_BESIDE;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if let Some(raised) = descriptors(needed, soft, hard)? {
         setrlimit(Resource::RLIMIT_NOFILE, raised, hard)?;
     }
+    if to_one_address == 0 {
+        return Ok(());
+    }
     // Where the kernel doesn't tell, there is nothing to compare with.
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     match range.ok().and_then(|range| port_count(&range)) {
-        Some(available) => ports(u64::from(connections) + PORTS_BESIDE, available),
+        Some(available) => ports(to_one_address + PORTS_BESIDE, available),
         None => Ok(()),
     }
+}
+
+/// How many descriptors this process may have now, if the kernel tells.
+pub fn descriptors_allowed() -> Option<u64> {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE);
+    limit.ok().map(|(soft, _)| soft) // for a message only
 }
 
 /// The soft limit to set, if the present one doesn't do.
@@ -92,6 +102,8 @@ mod tests {
 
     #[test]
     fn the_soft_limit_is_raised_as_far_as_needed_and_the_hard_one_refused() {
+        // Those of standard input, output and errors are in use.
+        assert!(descriptors_allowed() >= Some(3));
         assert_eq!(descriptors(500, 1_024, 4_096).expect("enough"), None);
         assert_eq!(
             descriptors(2_000, 1_024, 4_096).expect("enough"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{self, Target, Warmup};
-use unstall_bench_harness::machine;
+use unstall_bench_harness::{limits, machine};
 use unstall_results::level;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, OpenLoad, ProbeLoad, RunRecord,
@@ -149,6 +149,31 @@ pub(crate) fn warmup(rounds: Option<u32>) -> (u32, u64) {
     }
 }
 
+/// Sees to it that so many users can have their connections, each user one to the target, which is
+/// `None` for a service that is started, and to each of the plan's `[hosts]`.
+///
+/// # Errors
+/// This machine doesn't allow so many.
+pub(crate) fn allow_users(users: u32, plan: &Plan, target: Option<&Target>) -> anyhow::Result<()> {
+    let started = Target::loopback(0);
+    let services = engine::services(plan, target.unwrap_or(&started))?;
+    let (connections, to_one_address) = connections_per_user(&services);
+    let users = u64::from(users);
+    limits::allow_connections(users * connections, users * to_one_address)?;
+    Ok(())
+}
+
+/// One user's connections, and as many of them as go to the same address by TCP.
+fn connections_per_user(services: &[(Option<String>, Target)]) -> (u64, u64) {
+    let over_tcp = services.iter().filter(|(_, one)| one.socket().is_none());
+    let proxied = over_tcp
+        .clone()
+        .filter(|(_, one)| one.access().is_proxied());
+    // Two services at one address would be one; only a proxy stands for several.
+    let to_one_address = proxied.count().max(over_tcp.count().min(1));
+    (services.len() as u64, to_one_address as u64)
+}
+
 /// Whether anything answers there in the way that the plans ask for, up to the end of a TLS
 /// handshake, and in their `[hosts]`, too; looked at before the first block: a wrong URL or CA is a
 /// mistake of the command line, not a service that got worse.
@@ -229,6 +254,8 @@ pub(crate) fn busy(levels: &[u32], requests: u64) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use unstall_bench_harness::engine::{Access, TargetOptions};
+
     use super::*;
 
     #[test]
@@ -236,6 +263,33 @@ mod tests {
         assert!(busy(&[10, 20], 20).is_ok());
         let error = busy(&[10, 50], 20).expect_err("30 users have none");
         assert!(error.to_string().contains("--requests 50"), "{error}");
+    }
+
+    #[test]
+    fn a_user_has_a_connection_to_each_service() {
+        let parse = |given: &str| (None, Target::parse(given).expect("a URL"));
+        let proxied = Access::resolve(&TargetOptions {
+            proxy: Some("http://127.0.0.1:3128".to_owned()),
+            ..TargetOptions::default()
+        });
+        let proxied = proxied.expect("a proxy");
+        let through = |given: &str| {
+            let target = Target::reached_by(given, &proxied);
+            (None, target.expect("a URL"))
+        };
+        for (services, expected) in [
+            (vec![parse("http://a.test")], (1, 1)),
+            (vec![parse("unix:/a")], (1, 0)),
+            (vec![parse("unix:/a"), parse("unix:/b")], (2, 0)),
+            (vec![parse("unix:/a"), parse("http://a.test")], (2, 1)),
+            (vec![parse("http://a.test"), parse("http://b.test")], (2, 1)),
+            (
+                vec![through("http://a.test"), through("http://b.test")],
+                (2, 2),
+            ),
+        ] {
+            assert_eq!(connections_per_user(&services), expected, "{services:?}");
+        }
     }
 
     #[test]

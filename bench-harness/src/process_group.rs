@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use unstall_testbed::{Guard, GuardedCommand, StopSignal};
 
 use crate::command_line::{CommandLine, CommandLineError};
-use crate::control::{Control, ControlError};
+use crate::control::Control;
 use crate::engine::{Stop, Target, Urgency};
 use crate::process_sample::{self, GroupSampler};
 
@@ -111,9 +111,6 @@ pub enum ServiceError {
     /// A stop was requested before it was ready.
     #[error("`{0}` was stopped before it was ready, as requested")]
     Stopped(String),
-    /// Readiness could not be asked.
-    #[error(transparent)]
-    Control(#[from] ControlError),
 }
 
 /// What it took to end a service.
@@ -285,7 +282,7 @@ impl ServiceProcess {
 
     fn await_ready(&mut self, service: &ServiceCommand) -> Result<(), ServiceError> {
         const TRY_EVERY: Duration = Duration::from_millis(10);
-        let control = Control::new(&self.target, Duration::from_secs(2))?;
+        let control = Control::new(&self.target, Duration::from_secs(2));
         let ready = control.url(&service.ready_path);
         let deadline = Instant::now() + service.ready_within;
         loop {

@@ -14,6 +14,7 @@ mod eye;
 pub(crate) mod host;
 mod judge;
 mod lock_holder;
+pub(crate) mod markdown;
 mod planted;
 mod protocol;
 mod python;

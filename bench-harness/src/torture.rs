@@ -10,6 +10,7 @@
 mod alone;
 pub(crate) mod case;
 mod catalogue;
+mod clients;
 mod exchange;
 mod limits;
 mod load;

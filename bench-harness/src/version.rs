@@ -53,6 +53,14 @@ impl Version {
         }
     }
 
+    /// Where it runs already.
+    pub(crate) fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Url { target, .. } => Some(target),
+            Self::Command(_) => None,
+        }
+    }
+
     /// Whether it runs on this machine, as far as its address tells.
     pub(crate) fn is_local(&self) -> bool {
         match self {

@@ -388,15 +388,16 @@ pub struct EndpointSamples {
     /// Redirects that were followed, by requests whatever became of them. Since 1.3.
     #[serde(default)]
     pub redirects: u64,
-    /// Resolving the service's name, by the requests that opened a connection; `None` where none
-    /// did, or there was no name. Part of [`Self::response`], whatever became of the request.
-    /// Since 1.3.
+    /// Resolving the service's name, by the requests that opened a connection or tried to; `None`
+    /// where none did, or there was no name. A look-up that was cut off counts with the time it
+    /// had. Part of [`Self::response`] or [`Self::failed`]. Since 1.3.
     #[serde(default)]
     pub dns: Option<LatencyHistogram>,
-    /// Connecting, by the requests that opened a connection. Since 1.3.
+    /// Connecting, by the requests that opened a connection: only of those that stood. Since 1.3.
     #[serde(default)]
     pub tcp: Option<LatencyHistogram>,
-    /// The handshake of TLS, by the requests that opened a connection. Since 1.3.
+    /// The handshake of TLS, by the requests that opened a connection; also one that failed or was
+    /// cut off, with the time it had. Since 1.3.
     #[serde(default)]
     pub tls: Option<LatencyHistogram>,
 }

@@ -64,6 +64,8 @@ pub(crate) enum Ending {
     Endless(&'static str),
     /// Not a byte more is read.
     Deaf,
+    /// The request's body is sent back while it is read; then as `KeepOpen`.
+    Echo,
 }
 
 /// Bytes, after a pause.
@@ -164,6 +166,7 @@ impl Fault {
             [EARLY, "read"] => Self::Early(Ending::KeepOpen),
             [EARLY, "half-close"] => Self::Early(Ending::HalfClose),
             [EARLY, "deaf"] => Self::Early(Ending::Deaf),
+            [EARLY, "echo"] => Self::Early(Ending::Echo),
             ["stream-cut", at, format] => {
                 let cut = number(at).zip(StreamFormat::parse(format));
                 cut.map_or(Self::Unknown, |(at, format)| Self::StreamCut(at, format))
@@ -295,8 +298,16 @@ fn large(bytes: usize) -> Script {
     script
 }
 
-/// A refusal that says what becomes of the connection.
+/// A refusal that says what becomes of the connection; or a head before all that comes.
 fn early(ending: Ending) -> Script {
+    if ending == Ending::Echo {
+        return Script {
+            ending,
+            ..whole(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
+            )
+        };
+    }
     let connection = match ending {
         Ending::HalfClose => "Connection: close\r\n",
         _ => "",

@@ -75,6 +75,7 @@ pub enum Behaviour {
 /// | `/early/read` | 413 before the body is read; then it is read |
 /// | `/early/half-close` | 413 with `Connection: close` before the body is read, then FIN; the body is read |
 /// | `/early/deaf` | 413 before the body is read, and nothing is ever read again |
+/// | `/early/echo` | 200 before the body is read, which is sent back in chunks as it comes |
 /// | `/continue`, `/early-hints` | 100 or 103 before the 200 |
 /// | `/204`, `/304` | no body |
 /// | `/204-chunked`, `/304-length` | no body, but headers that speak of one |
@@ -324,6 +325,13 @@ impl Handler {
                 }
                 Ending::Endless(text) => return self.write_for_ever(stream, text),
                 Ending::Deaf => return wait_for_the_clients_end_deaf(stream),
+                Ending::Echo => {
+                    self.echo(stream, &mut requests, &request, length)?;
+                    if request.keep_alive {
+                        continue;
+                    }
+                    return Ok(());
+                }
             }
             if is_early {
                 requests.body(length)?;
@@ -392,6 +400,24 @@ impl Handler {
             .bytes_sent
             .fetch_add(bytes_count, Ordering::SeqCst);
         stream.write_all(bytes)
+    }
+
+    /// The body of an answer whose head is out: the request's, in chunks as it comes.
+    fn echo(
+        &self,
+        stream: &TcpStream,
+        requests: &mut Requests<&TcpStream>,
+        request: &Request,
+        length: u64,
+    ) -> io::Result<()> {
+        if request.method == "HEAD" {
+            return requests.body(length).map(drop);
+        }
+        requests.pass_on(length, |bytes| {
+            let size = format!("{:x}\r\n", bytes.len());
+            self.write(stream, &[size.as_bytes(), bytes, b"\r\n"].concat())
+        })?;
+        self.write(stream, b"0\r\n\r\n")
     }
 
     /// Until the client, who is the only one that can end it, has gone.

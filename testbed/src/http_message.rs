@@ -105,6 +105,28 @@ impl<R: Read> Requests<R> {
         Ok(body)
     }
 
+    /// Hands a body on as it comes, to its end.
+    ///
+    /// # Errors
+    /// When the connection breaks before that end, or what `to` says.
+    pub(crate) fn pass_on(
+        &mut self,
+        length: u64,
+        mut to: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut rest = self.reader.by_ref().take(length);
+        while rest.limit() > 0 {
+            let came = rest.fill_buf()?;
+            if came.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            to(came)?;
+            let came = came.len();
+            rest.consume(came);
+        }
+        Ok(())
+    }
+
     /// Reads the headers and gives the body's length.
     fn headers(&mut self, request: &mut Request) -> io::Result<u64> {
         let mut length = 0;

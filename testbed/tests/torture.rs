@@ -145,6 +145,24 @@ fn an_early_answer_comes_before_the_body() -> Outcome {
 }
 
 #[test]
+fn an_echo_comes_while_the_body_is_still_on_its_way() -> Outcome {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let server = FaultyServer::start(Behaviour::Paths)?;
+    let mut stream = connect(server.addr())?;
+    send(&mut stream, "POST", "/early/echo", "Content-Length: 10\r\n")?;
+    read_exactly(&mut stream, head)?;
+    for _ in 0..2 {
+        stream.write_all(b"hello")?;
+        read_exactly(&mut stream, "5\r\nhello\r\n")?;
+    }
+    read_exactly(&mut stream, "0\r\n\r\n")?;
+    send(&mut stream, "HEAD", "/early/echo", "")?;
+    read_exactly(&mut stream, head)?;
+    send(&mut stream, "GET", "/ok", "")?;
+    read_exactly(&mut stream, &right_answer())
+}
+
+#[test]
 fn a_half_closed_connection_stands_until_its_client_closes() -> Outcome {
     let server = FaultyServer::start(Behaviour::Paths)?;
     let mut stream = connect(server.addr())?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, LoadModel};
-use unstall_bench_harness::{floor, limits};
+use unstall_bench_harness::floor;
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
 use unstall_results::record::Load;
@@ -132,7 +132,9 @@ fn open(
     let seed = identity::seed(arguments.seed);
     let levels = Levels::of(arguments, &plan)?;
     let requests = levels.requests_per_endpoint;
-    limits::allow_connections(levels.users_max())?;
+    for version in [before, after] {
+        opening::allow_users(levels.users_max(), &plan, version.target())?;
+    }
     let design = Design::new(
         arguments.pairs,
         levels.keys.clone(),

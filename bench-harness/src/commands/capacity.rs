@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use unstall_bench_harness::block::{self, BlockPlace, Service};
 use unstall_bench_harness::engine::{Access, Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
-use unstall_bench_harness::{floor, limits};
+use unstall_bench_harness::floor;
 use unstall_results::level::OPEN;
 use unstall_results::record::{CapacityLoad, EndpointIdentity, Load};
 use unstall_results::slo::Slo;
@@ -219,7 +219,9 @@ fn open(
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let shape = shape(arguments, plan);
-    limits::allow_connections(shape.in_flight_max)?;
+    for (_, version) in versions {
+        opening::allow_users(shape.in_flight_max, plan, version.target())?;
+    }
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {
         model: OPEN.to_owned(),

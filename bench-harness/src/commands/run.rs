@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unstall_bench_harness::engine::{Amount, LoadModel, Target};
-use unstall_bench_harness::{floor, limits};
+use unstall_bench_harness::floor;
 use unstall_results::comparison::Verdict;
 use unstall_results::record::{Load, OpenLoad, RunRecord};
 use unstall_scenarios::plan::Plan;
@@ -130,7 +130,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
     let common = &arguments.scenario;
     let levels = Levels::of(arguments, &plan)?;
     let users = levels.blocks.iter().map(LoadModel::users).max();
-    limits::allow_connections(users.unwrap_or(0))?;
+    opening::allow_users(users.unwrap_or(0), &plan, Some(target))?;
     let keys = levels.blocks.iter().map(|block| block.level().key());
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
     let load = Load {

@@ -129,6 +129,11 @@ impl Access {
         self.shared.proxy.as_ref().map(ToString::to_string)
     }
 
+    /// Whether a proxy stands before the target.
+    pub fn is_proxied(&self) -> bool {
+        self.shared.proxy.is_some()
+    }
+
     /// True if every TLS handshake is a full one.
     pub fn has_full_handshakes(&self) -> bool {
         self.shared.tls.handshakes == Handshakes::AllFull

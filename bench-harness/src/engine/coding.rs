@@ -4,11 +4,9 @@
 //! A body is whole when its coding says so: one that ends before that, or goes on behind it, is
 //! no right answer, even where all that was decoded looks right.
 
-use brotli_decompressor::writer::StandardAlloc;
-use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState};
-use flate2::{Decompress, FlushDecompress, Status};
-
 use super::answer::Head;
+use super::brotli::Brotli;
+use super::deflate::{Inflate, has_zlib_head};
 use super::gzip::Gzip;
 
 /// What is asked for, where the scenario wants compressed answers.
@@ -94,16 +92,6 @@ enum Form {
     Brotli(Box<Brotli>),
 }
 
-struct Inflate {
-    inflate: Decompress,
-    has_ended: bool,
-}
-
-struct Brotli {
-    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
-    has_ended: bool,
-}
-
 /// What became of some input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
@@ -116,15 +104,7 @@ impl Decoder {
         let form = match coding {
             Coding::Gzip => Form::Gzip(Box::default()),
             Coding::Deflate => Form::Deflate,
-            Coding::Brotli => Form::Brotli(Box::new(Brotli {
-                // Strict: a window of the standard's size at most, 16 MiB.
-                state: BrotliState::new_strict(
-                    StandardAlloc::default(),
-                    StandardAlloc::default(),
-                    StandardAlloc::default(),
-                ),
-                has_ended: false,
-            })),
+            Coding::Brotli => Form::Brotli(Box::default()),
         };
         Self {
             form,
@@ -151,11 +131,7 @@ impl Decoder {
         loop {
             let input = &self.input[self.at..];
             if let (Form::Deflate, [first, second, ..]) = (&self.form, input) {
-                let inflate = Decompress::new(has_zlib_head(*first, *second));
-                self.form = Form::Inflate(Inflate {
-                    inflate,
-                    has_ended: false,
-                });
+                self.form = Form::Inflate(Inflate::new(has_zlib_head(*first, *second)));
             }
             let step = match &mut self.form {
                 Form::Gzip(gzip) => gzip.step(input, &mut self.output)?,
@@ -183,91 +159,14 @@ impl Decoder {
         let (has_ended, name) = match &self.form {
             Form::Gzip(gzip) => (gzip.may_end(), "gzip"),
             Form::Deflate => (false, "deflate"),
-            Form::Inflate(inflate) => (inflate.has_ended, "deflate"),
-            Form::Brotli(brotli) => (brotli.has_ended, "br"),
+            Form::Inflate(inflate) => (inflate.has_ended(), "deflate"),
+            Form::Brotli(brotli) => (brotli.has_ended(), "br"),
         };
         if has_ended || !self.has_begun {
             Ok(())
         } else {
             Err(CodingFault::Cut(name))
         }
-    }
-}
-
-/// RFC 1950 §2.2: the method is 8, and both bytes together are a multiple of 31.
-fn has_zlib_head(first: u8, second: u8) -> bool {
-    first & 0x0f == 8 && (u16::from(first) << 8 | u16::from(second)).is_multiple_of(31)
-}
-
-impl Inflate {
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
-        if self.has_ended {
-            return if input.is_empty() {
-                Ok(Step {
-                    read: 0,
-                    written: 0,
-                })
-            } else {
-                Err(CodingFault::More("deflate"))
-            };
-        }
-        let (step, has_ended) = inflate(&mut self.inflate, "deflate", input, output)?;
-        self.has_ended = has_ended;
-        Ok(step)
-    }
-}
-
-/// One step of an inflation, and whether it was the last.
-pub(super) fn inflate(
-    inflate: &mut Decompress,
-    name: &'static str,
-    input: &[u8],
-    output: &mut [u8],
-) -> Result<(Step, bool), CodingFault> {
-    let (in_before, out_before) = (inflate.total_in(), inflate.total_out());
-    let status = inflate.decompress(input, output, FlushDecompress::None);
-    let status = status.map_err(|error| CodingFault::Broken(name, error.to_string()))?;
-    // Both differences are bounded by the lengths above.
-    let step = Step {
-        read: (inflate.total_in() - in_before) as usize,
-        written: (inflate.total_out() - out_before) as usize,
-    };
-    Ok((step, status == Status::StreamEnd))
-}
-
-impl Brotli {
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
-        if self.has_ended {
-            return if input.is_empty() {
-                Ok(Step {
-                    read: 0,
-                    written: 0,
-                })
-            } else {
-                Err(CodingFault::More("br"))
-            };
-        }
-        let (mut left, mut read) = (input.len(), 0);
-        let (mut room, mut written, mut total) = (output.len(), 0, 0);
-        let result = BrotliDecompressStream(
-            &mut left,
-            &mut read,
-            input,
-            &mut room,
-            &mut written,
-            output,
-            &mut total,
-            &mut self.state,
-        );
-        match result {
-            BrotliResult::ResultSuccess => self.has_ended = true,
-            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
-            BrotliResult::ResultFailure => {
-                let what = format!("{:?}", self.state.error_code);
-                return Err(CodingFault::Broken("br", what));
-            }
-        }
-        Ok(Step { read, written })
     }
 }
 

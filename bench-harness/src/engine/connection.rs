@@ -35,23 +35,23 @@ pub(super) struct SendFailure {
 }
 
 impl Connection {
-    /// Opens a connection to a target; what that took is the opening request's to pay, and
-    /// `deadline` is that request's.
+    /// Opens a connection to a target; what that took, or took until it failed, is the opening
+    /// request's to pay, and `deadline` is that request's.
     pub(super) async fn open(
         target: &Target,
         stamps: &SocketStamps,
         deadline: Instant,
-    ) -> Result<(Self, Phases), Failure> {
-        let opened = transport::open(target, deadline).await?;
+        phases: &mut Phases,
+    ) -> Result<Self, Failure> {
+        let opened = transport::open(target, deadline, phases).await?;
         let stamps = stamps.clone();
-        let connection = match opened.protocol {
+        Ok(match opened.protocol {
             Protocol::Http1 => Self::Http1(Http1::new(opened.transport, stamps)),
             Protocol::Http2 => {
                 let connection = Http2::open(opened.transport, target.scheme(), stamps);
                 Self::Http2(Box::new(connection.await?))
             }
-        };
-        Ok((connection, opened.phases))
+        })
     }
 
     /// Whether another request may be sent on it: the service said nothing against it and didn't
@@ -82,11 +82,11 @@ impl Connection {
 
     /// Lets go of an answer that failed, or that nobody wants the rest of; true if the connection
     /// may still be of use, which [`Connection::is_usable`] will tell.
-    pub(super) fn outlives_its_answer(&mut self) -> bool {
+    pub(super) async fn outlives_its_answer(&mut self) -> bool {
         match self {
             Self::Http1(_) => false,
             Self::Http2(connection) => {
-                connection.leave();
+                connection.leave().await;
                 true
             }
         }

@@ -10,6 +10,8 @@ use std::cell::RefCell;
 use std::io;
 use std::iter::{Skip, StepBy};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -91,9 +93,14 @@ pub(super) struct Seat {
     called: Notify,
 }
 
-/// Where free users and waiting arrivals meet.
+/// Users that are free, on all threads together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FreeUsers(Arc<AtomicU32>);
+
+/// Where free users and waiting arrivals of one thread meet.
 #[derive(Debug, Default)]
 pub(super) struct Lobby {
+    everywhere: FreeUsers,
     state: RefCell<State>,
     /// Somebody sat down, or an arrival has ended.
     changed: Notify,
@@ -109,6 +116,8 @@ struct State {
     queued: u64,
     busy: u64,
     ended: u64,
+    /// Arrivals that had to wait although a user was free on another thread.
+    missed: u64,
     counts: OpenBlock,
     quarters: Quarters,
 }
@@ -136,12 +145,19 @@ impl Quarters {
 }
 
 impl Lobby {
+    pub(super) fn new(everywhere: &FreeUsers) -> Self {
+        Self {
+            everywhere: everywhere.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Sits down and waits for an arrival to serve.
     pub(super) async fn next(&self, seat: &Rc<Seat>) -> Arrival {
         if let Some(arrival) = self.take_waiting() {
             return arrival;
         }
-        self.state.borrow_mut().free.push(Rc::clone(seat));
+        self.sit_down(Rc::clone(seat));
         self.changed.notify_one();
         loop {
             seat.called.notified().await;
@@ -149,6 +165,11 @@ impl Lobby {
                 return arrival;
             }
         }
+    }
+
+    fn sit_down(&self, seat: Rc<Seat>) {
+        self.state.borrow_mut().free.push(seat);
+        self.everywhere.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The arrival that waits longest, if any does.
@@ -177,8 +198,11 @@ impl Lobby {
         // Nobody is free while others wait: who ends serves the first of them.
         let Some(seat) = state.free.pop() else {
             state.queued += 1;
+            let is_missed = self.everywhere.0.load(Ordering::Relaxed) > 0;
+            state.missed += u64::from(arrival.is_measured && is_missed);
             return false;
         };
+        self.everywhere.0.fetch_sub(1, Ordering::Relaxed);
         if let Some(unserved) = &mut state.unserved {
             // It stands at this very arrival.
             unserved.next();
@@ -210,6 +234,11 @@ impl Lobby {
         let queued = usize::try_from(std::mem::take(&mut state.queued)).unwrap_or(usize::MAX);
         let waiting = state.unserved.take();
         waiting.into_iter().flatten().take(queued)
+    }
+
+    /// Measured arrivals that had to wait although a user was free on another thread.
+    pub(super) fn missed_with_users_free(&self) -> u64 {
+        self.state.borrow().missed
     }
 
     /// What became of the measured arrivals, before [`Lobby::give_up_waiting`].
@@ -360,7 +389,20 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    use unstall_scenarios::{Inputs, Plan};
+
     use super::*;
+    use crate::engine::generator;
+    use crate::engine::hosts::Hosts;
+    use crate::engine::liveness::Liveness;
+    use crate::engine::progress::Progress;
+    use crate::engine::series::SharedSeries;
+    use crate::engine::target::Target;
+    use crate::engine::user::{Share, User, Values, Watch};
 
     fn arrivals(rate: f64, lane: Lane) -> Arrivals {
         let stage = Stage {
@@ -382,7 +424,7 @@ mod tests {
 
     fn sit(lobby: &Lobby) -> Rc<Seat> {
         let seat = Rc::new(Seat::default());
-        lobby.state.borrow_mut().free.push(Rc::clone(&seat));
+        lobby.sit_down(Rc::clone(&seat));
         seat
     }
 
@@ -422,6 +464,52 @@ mod tests {
             .collect();
         assert_eq!(rest, [2, 3]);
         assert_eq!(lobby.take_waiting(), None);
+    }
+
+    /// A user that drops what has waited for too long never waits itself.
+    #[test]
+    fn overdue_arrivals_leave_others_their_turns() {
+        const OVERDUE: u64 = 1_000;
+        let text = "name = \"t\"\ndescribe = \"t\"\n[[request]]\nname = \"it\"\nmethod = \"GET\"\n\
+                    path = \"/\"\ntimeout = \"1ms\"\n";
+        let plan = Plan::parse(text, Path::new("t.toml"), &Inputs::default());
+        let plan = Arc::new(plan.expect("a scenario"));
+        let progress = Arc::new(Progress::new());
+        let shared = Rc::new(Shared {
+            hosts: Arc::new(Hosts::of(&plan, &Target::loopback(1)).expect("hosts")),
+            series: Arc::new(SharedSeries::new(Arc::clone(&progress), false)),
+            liveness: Arc::new(Liveness::new(1, Duration::from_secs(60))),
+            measured: RefCell::new(None),
+            closing: Cell::new(false),
+            closed: Notify::new(),
+            progress,
+            plan,
+        });
+        let arrivals = arrivals(1e6, ALONE);
+        shared.begin(arrivals.begun);
+        let lobby = Rc::new(lobby(&arrivals));
+        lobby.state.borrow_mut().queued = OVERDUE;
+        std::thread::sleep(Duration::from_millis(10));
+        let share = Share {
+            user: 0,
+            users: 1,
+            rounds: None,
+            warmup: Warmup::default(),
+            seed: 0,
+        };
+        let turns = generator::block_on(async {
+            let user = User::new(shared, share, Values::new(), Watch::default());
+            let (events, _nobody) = mpsc::channel();
+            tokio::task::spawn_local(user.serve(events, Rc::clone(&lobby)));
+            let mut turns = 0;
+            while lobby.state.borrow().ended < OVERDUE {
+                tokio::task::yield_now().await;
+                turns += 1;
+            }
+            turns
+        });
+        let turns = turns.expect("a runtime");
+        assert!(turns >= OVERDUE / 32, "{turns}");
     }
 
     #[test]

@@ -222,9 +222,13 @@ impl Client {
         });
         if outcome.is_err() || self.answer.is_left {
             // Where nothing came in time, nobody knows whether anything ever will.
-            self.ways[reached.service]
-                .connection
-                .take_if(|connection| !(in_time && connection.outlives_its_answer()));
+            let place = &mut self.ways[reached.service].connection;
+            if let Some(mut connection) = place.take()
+                && in_time
+                && connection.outlives_its_answer().await
+            {
+                *place = Some(connection);
+            }
         }
         if self.reuse == Reuse::Never {
             self.disconnect();
@@ -355,10 +359,9 @@ impl Conversation<'_> {
             }
             way.connection = None;
         }
-        let opened = Connection::open(&way.target, self.stamps, self.deadline).await;
-        let (connection, phases) = opened?;
-        self.reached.phases.add(phases);
-        let connection = way.connection.insert(connection);
+        let phases = &mut self.reached.phases;
+        let opened = Connection::open(&way.target, self.stamps, self.deadline, phases).await;
+        let connection = way.connection.insert(opened?);
         let sent = connection.send(wire, &mut self.answer.head).await;
         sent.map_err(|failed| failed.failure)?;
         self.reached.answered = true;

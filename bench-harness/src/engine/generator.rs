@@ -12,15 +12,16 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use unstall_results::record::OpenBlock;
 use unstall_scenarios::plan::Plan;
+use unstall_scenarios::scope::Scope;
 
-use super::dispatch::{Dispatcher, Lane, Lobby};
+use super::dispatch::{Dispatcher, FreeUsers, Lane, Lobby};
 use super::hosts::Hosts;
 use super::liveness::Liveness;
 use super::progress::Progress;
 use super::schedule::Schedule;
 use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
-use super::tally::{FinishedTally, thread_cpu};
+use super::tally::{FinishedTally, Tally, thread_cpu};
 use super::turns;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec, LoadModel};
@@ -33,7 +34,8 @@ pub(super) struct Job {
     pub(super) users: Range<u32>,
     /// Which of the generator's threads this is.
     pub(super) lane: Lane,
-    /// In the open model: when arrivals are due.
+    /// In the open model: who is free on any of them, and when arrivals are due.
+    pub(super) free_users: FreeUsers,
     pub(super) schedule: Option<Schedule>,
     pub(super) run_values: Values,
     /// The user's.
@@ -55,17 +57,16 @@ pub(super) struct Finished {
     pub(super) wall: Duration,
     /// What became of this thread's arrivals, in the open model.
     pub(super) open: Option<OpenBlock>,
+    /// Arrivals that had to wait although a user was free on another thread.
+    pub(super) missed_with_users_free: u64,
 }
 
-/// A single-threaded runtime whose tasks need no `Send`.
-pub(super) fn runtime() -> io::Result<LocalRuntime> {
-    builder().build_local(LocalOptions::default())
-}
-
-fn builder() -> Builder {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all();
-    builder
+/// Runs this on a runtime of its own, on this thread: its tasks need no `Send`.
+///
+/// # Errors
+/// No runtime can be started.
+pub(super) fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    Ok(finish(runtime(&mut builder())?, future))
 }
 
 /// Runs the thread's part of the block to its end.
@@ -75,8 +76,25 @@ pub(super) fn run(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finis
         turns::begin();
         turns::watch(&mut builder);
     }
-    let runtime = builder.build_local(LocalOptions::default())?;
-    runtime.block_on(root(job, events))
+    finish(runtime(&mut builder)?, root(job, events))
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
+}
+
+fn runtime(builder: &mut Builder) -> io::Result<LocalRuntime> {
+    builder.build_local(LocalOptions::default())
+}
+
+/// A name that is still being looked up at the end can't be called back, and nobody waits for it: a
+/// runtime that is only dropped would, for as long as the name server takes.
+fn finish<F: Future>(runtime: LocalRuntime, future: F) -> F::Output {
+    let output = runtime.block_on(future);
+    runtime.shutdown_background();
+    output
 }
 
 async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished> {
@@ -90,7 +108,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         closing: Cell::new(false),
         closed: Notify::new(),
     });
-    let lobby = Rc::new(Lobby::default());
+    let lobby = Rc::new(Lobby::new(&job.free_users));
     let (mut users, watches) = start_users(&job, &shared, &lobby, &events);
     let begun = match dispatcher(&job, &shared, &lobby) {
         None => {
@@ -114,10 +132,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     }
     let open = job.schedule.is_some().then(|| {
         let counts = lobby.counts();
-        let timeout = job.plan.requests[0].timeout;
-        for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
-            tally.unserved(0, arrival.intended, timeout, now, &job.series);
-        }
+        give_up_waiting(&job, &lobby, &mut tally, now);
         counts
     });
     if open.is_some() {
@@ -128,7 +143,23 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         cpu: thread_cpu().saturating_sub(cpu_before),
         wall: begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun)),
         open,
+        missed_with_users_free: lobby.missed_with_users_free(),
     })
+}
+
+/// Counts the arrivals that nobody served, each for the request that it would have sent first: what
+/// is drawn hangs on the arrival, whichever user would have served it.
+fn give_up_waiting(job: &Job, lobby: &Lobby, tally: &mut Tally, now: Instant) {
+    let plan = &job.plan;
+    let mut scope = Scope::new(Arc::clone(plan), 0, job.spec.load.users(), job.spec.seed);
+    for arrival in lobby.give_up_waiting().filter(|one| one.is_measured) {
+        scope.begin_arrival(arrival.index);
+        // A scenario has a request, and each group of alternatives sends one.
+        let first = (0..plan.requests.len()).find(|request| scope.takes(*request));
+        let first = first.unwrap_or(0);
+        let timeout = plan.requests[first].timeout;
+        tally.unserved(first, arrival.intended, timeout, now, &job.series);
+    }
 }
 
 /// Waits for the barrier and for the users' end, or for whatever ends them before.

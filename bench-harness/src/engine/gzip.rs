@@ -3,7 +3,8 @@
 
 use flate2::{Crc, Decompress};
 
-use super::coding::{CodingFault, Step, inflate};
+use super::coding::{CodingFault, Step};
+use super::deflate::inflate;
 
 const NAME: &str = "gzip";
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];

@@ -6,37 +6,18 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::answer::Head;
 use super::connection::SendFailure;
 use super::failure::Failure;
 use super::http1_body::Body;
 use super::http1_head::{self, Parsed};
+use super::http1_outgoing::Outgoing;
+use super::http1_socket::{ReadBuffer, Socket, Way};
 use super::stamps::SocketStamps;
 use super::transport::Transport;
 use super::wire::Wire;
-
-/// Enough for most answers; thousands of users have one each.
-const BUFFER_BYTES_MIN: usize = 8 * 1024;
-/// Up to here the buffer grows while reads fill it, since each read costs a call.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// What a connection reads from and writes to.
-pub(super) trait Way: AsyncRead + AsyncWrite + Unpin {
-    /// Reads what is there already; [`io::ErrorKind::WouldBlock`] if nothing is.
-    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-}
-
-impl Way for Transport {
-    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The inherent method, which costs no call of the kernel where nothing has come.
-        self.try_read(buffer)
-    }
-}
 
 /// An open connection.
 pub(super) struct Http1<W = Transport> {
@@ -46,6 +27,8 @@ pub(super) struct Http1<W = Transport> {
     body: Body,
     /// The service takes another request behind the present answer.
     is_kept: bool,
+    /// What of the request the socket had not taken when its answer began.
+    unsent: Option<Outgoing<'static>>,
 }
 
 impl<W: Way> Http1<W> {
@@ -55,6 +38,7 @@ impl<W: Way> Http1<W> {
             buffer: ReadBuffer::default(),
             body: Body::EMPTY,
             is_kept: true,
+            unsent: None,
         }
     }
 
@@ -94,8 +78,11 @@ impl<W: Way> Http1<W> {
             outgoing.poll_write(cx, &mut self.socket);
             if let Some(parsed) = self.take_head(outgoing, head)? {
                 self.body = parsed.body;
-                // A service that answers before it has the whole request may not want the rest.
-                self.is_kept = parsed.is_kept && outgoing.is_done;
+                // Whether both sides agree on where the next request begins, nobody knows then.
+                self.is_kept = parsed.is_kept && outgoing.is_done();
+                // A refusal that ends the connection doesn't want the rest (RFC 9112 §9.5).
+                let is_refused = head.status() >= 400 && !parsed.is_kept;
+                self.unsent = if is_refused { None } else { outgoing.rest() };
                 return Poll::Ready(Ok(()));
             }
             let ended = match self.buffer.poll_fill(cx, &mut self.socket) {
@@ -163,6 +150,10 @@ impl<W: Way> Http1<W> {
             if self.body.has_ended() {
                 continue;
             }
+            if let Some(unsent) = &mut self.unsent {
+                // Where it can't be written, what the service still has to say is about to be read.
+                unsent.poll_write(cx, &mut self.socket);
+            }
             match ready!(self.buffer.poll_fill(cx, &mut self.socket)) {
                 Ok(0) => match self.body {
                     Body::UntilClose => self.body = Body::EMPTY,
@@ -185,137 +176,13 @@ impl<W: Way> Http1<W> {
     }
 }
 
-/// The socket, with its stamps.
-struct Socket<W> {
-    way: W,
-    stamps: SocketStamps,
-}
-
-/// A request on its way out.
-struct Outgoing<'w> {
-    rest: &'w [u8],
-    /// All of it is with the kernel.
-    is_done: bool,
-    /// Why the rest can't be written. The service may have answered all the same.
-    broken: Option<io::Error>,
-    asks_head: bool,
-    /// Bytes of the answer's head that are known not to hold its end.
-    seen: usize,
-}
-
-impl<'w> Outgoing<'w> {
-    fn of(wire: &'w Wire) -> Self {
-        Self {
-            rest: wire.http1(),
-            is_done: false,
-            broken: None,
-            asks_head: wire.is_head(),
-            seen: 0,
-        }
-    }
-
-    /// Writes what the socket takes.
-    fn poll_write<W: Way>(&mut self, cx: &mut Context<'_>, socket: &mut Socket<W>) {
-        while !self.is_done && self.broken.is_none() {
-            let way = Pin::new(&mut socket.way);
-            let written = if self.rest.is_empty() {
-                way.poll_flush(cx).map_ok(|()| {
-                    self.is_done = true;
-                    0
-                })
-            } else {
-                let rest = self.rest;
-                let written = &socket.stamps.written;
-                written.around(|| match way.poll_write(cx, rest) {
-                    Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    written => written,
-                })
-            };
-            match written {
-                Poll::Ready(Ok(written)) => self.rest = &self.rest[written..],
-                Poll::Ready(Err(error)) => self.broken = Some(error),
-                Poll::Pending => return,
-            }
-        }
-    }
-
-    /// Whether it's worth while to look for the end of a head: one that comes byte by byte would
-    /// be read again for each.
-    fn may_end_a_head(&self, unread: &[u8]) -> bool {
-        match self.seen {
-            0 => !unread.is_empty(),
-            seen => unread.len() > http1_head::HEAD_BYTES_MAX || unread[seen..].contains(&b'\n'),
-        }
-    }
-}
-
-/// What was read and not yet used.
-#[derive(Default)]
-struct ReadBuffer {
-    bytes: Vec<u8>,
-    begin: usize,
-    end: usize,
-}
-
-impl ReadBuffer {
-    fn unread(&self) -> &[u8] {
-        &self.bytes[self.begin..self.end]
-    }
-
-    fn consume(&mut self, length: usize) {
-        self.begin += length;
-    }
-
-    /// The last `length` bytes that were consumed.
-    fn consumed(&self, length: usize) -> &[u8] {
-        &self.bytes[self.begin - length..self.begin]
-    }
-
-    /// Reads once; 0 at the end of the connection.
-    fn poll_fill<W: Way>(
-        &mut self,
-        cx: &mut Context<'_>,
-        socket: &mut Socket<W>,
-    ) -> Poll<io::Result<usize>> {
-        self.make_room();
-        let room = self.bytes.len() - self.end;
-        let mut into = ReadBuf::new(&mut self.bytes[self.end..]);
-        let read = Pin::new(&mut socket.way).poll_read(cx, &mut into);
-        let length = into.filled().len();
-        ready!(read)?;
-        socket.stamps.reads.stamp();
-        self.end += length;
-        if length == room && self.bytes.len() < BUFFER_BYTES_MAX {
-            self.bytes.resize(self.bytes.len() * 2, 0);
-        }
-        Poll::Ready(Ok(length))
-    }
-
-    fn make_room(&mut self) {
-        if self.begin == self.end {
-            self.begin = 0;
-            self.end = 0;
-        }
-        if self.end < self.bytes.len() {
-            return;
-        }
-        if self.begin > 0 {
-            self.bytes.copy_within(self.begin..self.end, 0);
-            self.end -= self.begin;
-            self.begin = 0;
-        } else {
-            // A head that doesn't fit, or nothing was read so far. Heads are bounded.
-            let length = (self.bytes.len() * 2).max(BUFFER_BYTES_MIN);
-            self.bytes.resize(length, 0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::pin::Pin;
 
     use proptest::prelude::*;
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
     use unstall_results::record::ErrorKind;
     use unstall_scenarios::render::RenderedRequest;
 

@@ -103,7 +103,7 @@ impl Http2 {
 
     /// Sends a request and reads up to the end of its final answer's head, 1xx passed over.
     pub(super) async fn send(&mut self, wire: &Wire, head: &mut Head) -> Result<(), SendFailure> {
-        self.leave();
+        self.forget();
         let (request, body) = self.request(wire).map_err(|failure| SendFailure {
             failure,
             is_unsent: true,
@@ -180,15 +180,23 @@ impl Http2 {
                 }
             }
         }
-        self.leave();
+        self.forget();
         Ok(None)
     }
 
-    /// Lets go of the present answer. If there is more of it, the service is told that nobody
-    /// wants it; the connection is of use again.
-    pub(super) fn leave(&mut self) {
-        self.answer = None;
+    /// Lets go of the present answer. If there is more of it, the service is told at once that
+    /// nobody wants it, so that it stops; the connection is of use again.
+    pub(super) async fn leave(&mut self) {
+        if self.forget() {
+            // One turn of the connection writes what says so.
+            self.driver.drive(std::future::ready(())).await;
+        }
+    }
+
+    /// True if there was an answer.
+    fn forget(&mut self) -> bool {
         self.part = Bytes::new();
+        self.answer.take().is_some()
     }
 
     fn request(&self, wire: &Wire) -> Result<(Request<()>, Bytes), Failure> {

@@ -48,6 +48,9 @@ pub struct BlockMeasurement {
     pub generator_busy_share: Option<f64>,
     /// What became of the arrivals, if the load was open.
     pub open: Option<OpenBlock>,
+    /// Arrivals that had to wait at one thread of the generator although a user was free at
+    /// another: their wait was ours.
+    pub missed_with_users_free: u64,
     /// Why the block ended.
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
@@ -109,6 +112,7 @@ impl BlockMeasurement {
         let mut generator_cpu = Duration::ZERO;
         let mut busy_share: Option<f64> = None;
         let mut open = None;
+        let mut missed_with_users_free = 0;
         for thread in threads {
             generator_cpu += thread.cpu;
             let share = thread.cpu.as_secs_f64() / thread.wall.as_secs_f64();
@@ -118,6 +122,7 @@ impl BlockMeasurement {
             if let Some(part) = thread.open {
                 open = Some(open.map_or(part.clone(), |so_far| joined(&so_far, &part)));
             }
+            missed_with_users_free += thread.missed_with_users_free;
             counts.push(tally.join(thread.tally));
         }
         let examples = examples(plan, &tally.examples);
@@ -145,6 +150,7 @@ impl BlockMeasurement {
             generator_cpu,
             generator_busy_share: busy_share,
             open,
+            missed_with_users_free,
             ended,
             examples,
             probe: None,

@@ -68,8 +68,7 @@ mod tests {
 
     #[test]
     fn it_never_returns_early() {
-        let runtime = super::super::generator::runtime().expect("a runtime");
-        runtime.block_on(async {
+        let waited = super::super::generator::block_on(async {
             let pacer = Pacer::new().expect("a timer");
             let begun = Instant::now();
             for index in 1..=200 {
@@ -80,12 +79,12 @@ mod tests {
             // What has passed is not waited for.
             pacer.until(begun).await.expect("a wait");
         });
+        waited.expect("a runtime");
     }
 
     #[test]
     fn a_wait_that_was_given_up_does_not_disturb_the_next() {
-        let runtime = super::super::generator::runtime().expect("a runtime");
-        runtime.block_on(async {
+        let waited = super::super::generator::block_on(async {
             let pacer = Pacer::new().expect("a timer");
             let begun = Instant::now();
             tokio::select! {
@@ -97,5 +96,6 @@ mod tests {
             pacer.until(due).await.expect("a wait");
             assert!(Instant::now() >= due);
         });
+        waited.expect("a runtime");
     }
 }

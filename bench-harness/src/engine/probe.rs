@@ -99,7 +99,7 @@ impl Bystander {
         };
         let thread = std::thread::Builder::new()
             .name("probe".to_owned())
-            .spawn(move || generator::runtime()?.block_on(job.run(&answer)))?;
+            .spawn(move || generator::block_on(job.run(&answer))?)?;
         let refusal = match first_answer.recv() {
             Ok(outcome) => outcome.err(),
             Err(mpsc::RecvError) => Some("the probe could not start".to_owned()),

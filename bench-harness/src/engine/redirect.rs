@@ -86,9 +86,9 @@ impl Chain {
     /// Adds a hop. Queries stay out: they hold codes and tokens.
     pub(super) fn push(&mut self, status: u16, hop: &Hop) {
         let place = if hop.same_origin {
-            hop.url.path().to_owned()
+            hop.url.path()
         } else {
-            hop.url[..url::Position::AfterPath].to_owned()
+            &hop.url[..url::Position::AfterPath]
         };
         self.0.push(format!("{status} to {place}"));
     }
@@ -116,17 +116,41 @@ impl Chain {
 
     fn shown(&self, begin: &str) -> String {
         const SHOWN_MAX: usize = 6;
-        let mut shown = begin.to_owned();
+        let mut shown = readable(begin);
         let (first, rest) = self.0.split_at(self.0.len().min(SHOWN_MAX));
         for hop in first {
             shown.push_str(", ");
-            shown.push_str(hop);
+            shown.push_str(&readable(hop));
         }
         if !rest.is_empty() {
             shown.push_str(&format!(" and {} more", rest.len()));
         }
         shown
     }
+}
+
+/// A path as people read it, without its percent-encoding: services write the same text in several
+/// ways, and a secret in it has to be known again in all of them.
+fn readable(path: &str) -> String {
+    let mut rest = path.as_bytes();
+    let mut text = Vec::with_capacity(rest.len());
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        let byte = match (first, behind) {
+            (b'%', [high, low, behind @ ..]) => byte_of(*high, *low).inspect(|_| rest = behind),
+            _ => None,
+        };
+        text.push(byte.unwrap_or(*first));
+    }
+    let text = String::from_utf8_lossy(&text);
+    // What would steer a terminal is no part of a path that anybody reads.
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// Two hexadecimal digits (RFC 3986 §2.1).
+fn byte_of(high: u8, low: u8) -> Option<u8> {
+    let digit = |letter: u8| char::from(letter).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
 #[cfg(test)]
@@ -210,6 +234,18 @@ mod tests {
         }
         let get = hop(303, "POST", "/x").expect("a URL").expect("a redirect");
         assert!(!get.keeps("content-type") && get.keeps("authorization"));
+    }
+
+    #[test]
+    fn paths_are_shown_as_people_read_them() {
+        for (path, shown) in [
+            ("/a%20b/%c3%A9", "/a b/é"),
+            ("/s/a%2Bb%2f%3D", "/s/a+b/="),
+            ("/100%/%4/%zz%+1", "/100%/%4/%zz%+1"),
+            ("/%1b[2J/%ff", "/\u{fffd}[2J/\u{fffd}"),
+        ] {
+            assert_eq!(readable(path), shown);
+        }
     }
 
     #[test]

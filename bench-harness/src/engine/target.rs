@@ -103,11 +103,12 @@ impl Target {
     }
 
     fn at_host(given: &str, access: &Access) -> Result<Self, TargetError> {
+        let (whole, given) = (given, without_secrets(given));
         let not_a_url = |reason: String| TargetError::NotAUrl {
-            given: given.to_owned(),
+            given: given.clone(),
             reason,
         };
-        let uri: Uri = given
+        let uri: Uri = whole
             .parse()
             .map_err(|error| not_a_url(format!("{error}")))?;
         let is_tls = match uri.scheme_str() {
@@ -115,7 +116,7 @@ impl Target {
             Some("https") => true,
             Some(scheme) => {
                 return Err(TargetError::Scheme {
-                    given: given.to_owned(),
+                    given: given.clone(),
                     scheme: scheme.to_owned(),
                 });
             }
@@ -133,14 +134,14 @@ impl Target {
             ));
         }
         if uri.query().is_some() {
-            return Err(TargetError::Query(given.to_owned()));
+            return Err(TargetError::Query(given));
         }
         let host = authority.host().to_owned();
         let tls = is_tls
             .then(|| access.tls(unbracketed(&host)))
             .transpose()
             .map_err(|source| TargetError::Access {
-                given: given.to_owned(),
+                given,
                 source: Box::new(source),
             })?;
         Ok(Self {
@@ -175,7 +176,7 @@ impl Target {
             return Err(socket("its path is longer than 107 bytes"));
         }
         if base.contains(['?', '#']) {
-            return Err(TargetError::Query(given.to_owned()));
+            return Err(TargetError::Query(without_secrets(given)));
         }
         let is_path = base.starts_with('/') && base.parse::<Uri>().is_ok();
         if !(base.is_empty() || is_path) {
@@ -329,10 +330,13 @@ impl Target {
     }
 
     /// The proxy that reads requests and forwards them, which it does without a tunnel. TLS needs
-    /// a tunnel, and HTTP/2 without it does, too: what a proxy forwards is HTTP/1.1.
+    /// a tunnel, and HTTP/2 without it does, too: what a proxy forwards is HTTP/1.1. So does a
+    /// name that isn't the host's: a proxy that forwards connects to the name it reads, and sends
+    /// that as `Host` (RFC 9112 §3.2.2).
     pub(super) fn forwarding_proxy(&self) -> Option<&Proxy> {
         let is_plain = self.tls.is_none() && self.http != HttpVersion::Http2;
-        self.access.proxy().filter(|_| is_plain)
+        let has_own_name = self.access.name().is_some();
+        self.access.proxy().filter(|_| is_plain && !has_own_name)
     }
 
     /// What it takes to speak TLS, where it is spoken.
@@ -344,6 +348,21 @@ impl Target {
     pub fn access(&self) -> &Access {
         &self.access
     }
+}
+
+/// What was given as messages show it: what stands before an `@` may be a password, wherever a
+/// parser would see its end, and a query may hold a token.
+fn without_secrets(given: &str) -> String {
+    let (before, behind) = given.rsplit_once('@').unwrap_or(("", given));
+    let (place, query) = match behind.split_once('?') {
+        Some((place, _)) => (place, "?…"),
+        None => (behind, ""),
+    };
+    if before.is_empty() {
+        return format!("{place}{query}");
+    }
+    let scheme = before.find("://").map_or("", |at| &before[..at + 3]);
+    format!("{scheme}…@{place}{query}")
 }
 
 fn unbracketed(host: &str) -> &str {
@@ -440,6 +459,24 @@ mod tests {
         ] {
             let error = Target::parse(given).expect_err(given).to_string();
             assert!(error.contains(word), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn mistakes_show_no_password_and_no_query() {
+        for (given, shown) in [
+            ("http://bob:s3cret@x:1/a", "`http://…@x:1/a`"),
+            ("https://bob:s3/cr?e#t@x", "`https://…@x`"),
+            ("ftp://bob:s3cret@x", "`ftp://…@x`"),
+            ("bob:s3cret@x", "`…@x`"),
+            ("http://bob:s3cret@", "`http://…@`"),
+            ("http://x/a?token=s3cret", "`http://x/a?…`"),
+            ("http://x y?token=s3cret", "`http://x y?…`"),
+            ("unix:/x:/a?token=s3cret", "`unix:/x:/a?…`"),
+        ] {
+            let error = Target::parse(given).expect_err(given).to_string();
+            assert!(error.contains(shown), "{error}");
+            assert!(!error.contains("s3") && !error.contains("cret"), "{error}");
         }
     }
 

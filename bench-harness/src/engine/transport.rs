@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -24,16 +25,44 @@ pub(super) enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What the request that opened a connection paid for it.
+/// What a request paid for connections, redirects to several services and all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Phases {
-    /// Resolving the name, if it is one: the service's, or that of the proxy before it.
+    /// Resolving the name, if it is one: the service's, or that of the proxy before it. However
+    /// that ended: a name server that is slower than the timeout must show here.
     pub(super) dns: Option<Duration>,
     /// Until a connection to the service stood: failed addresses before the right one, and a
-    /// proxy's opening of its tunnel, are part of it.
+    /// proxy's opening of its tunnel, are part of it. Only of those that stood: where none does,
+    /// the failure says so, and the time until a refusal tells nothing of what connecting takes.
     pub(super) tcp: Option<Duration>,
-    /// The handshake of TLS.
+    /// The handshake of TLS, however it ended.
     pub(super) tls: Option<Duration>,
+}
+
+/// Times a phase until it is over, also where that is a failure, or its deadline drops it.
+struct Timed<'p> {
+    took: &'p mut Option<Duration>,
+    begun: Instant,
+}
+
+impl<'p> Timed<'p> {
+    fn begin(took: &'p mut Option<Duration>) -> Self {
+        Self {
+            took,
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        add(self.took, self.begun.elapsed());
+    }
+}
+
+/// Redirects may need several connections.
+fn add(took: &mut Option<Duration>, more: Duration) {
+    *took = Some(took.unwrap_or_default() + more); // none so far is no time
 }
 
 /// The HTTP that was agreed on.
@@ -44,17 +73,6 @@ pub(super) enum Protocol {
 }
 
 impl Phases {
-    /// Adds what another connection of the same request took: redirects may need several.
-    pub(super) fn add(&mut self, other: Self) {
-        let sum = |mine: Option<Duration>, its: Option<Duration>| match (mine, its) {
-            (Some(mine), Some(its)) => Some(mine + its),
-            (mine, its) => mine.or(its),
-        };
-        self.dns = sum(self.dns, other.dns);
-        self.tcp = sum(self.tcp, other.tcp);
-        self.tls = sum(self.tls, other.tls);
-    }
-
     /// Adds what there is to the endpoint that paid.
     pub(super) fn add_to(self, samples: &mut EndpointSamples) {
         let Self { dns, tcp, tls } = self;
@@ -86,42 +104,42 @@ pub(super) fn join_phases(mine: &mut EndpointSamples, theirs: &EndpointSamples) 
 /// A way that has just been opened.
 pub(super) struct Opened {
     pub(super) transport: Transport,
-    pub(super) phases: Phases,
     pub(super) protocol: Protocol,
 }
 
-/// Resolves the name, connects and shakes hands. `deadline` only shares out the time between
-/// several addresses: whoever waits for this ends it in time.
-pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Opened, Failure> {
-    let mut phases = Phases::default();
+/// Resolves the name, connects and shakes hands; what that took is added to `phases`, also where
+/// it fails. `deadline` only shares out the time between several addresses: whoever waits for this
+/// ends it in time.
+pub(super) async fn open(
+    target: &Target,
+    deadline: Instant,
+    phases: &mut Phases,
+) -> Result<Opened, Failure> {
     if let Some(path) = target.socket() {
         let begun = Instant::now();
-        let stream = UnixStream::connect(path).await;
-        phases.tcp = Some(begun.elapsed());
+        let stream = connect_to_socket(path).await;
         let stream = stream.map_err(|error| at(Failure::connecting(&error), path.display()))?;
+        add(&mut phases.tcp, begun.elapsed());
         return Ok(Opened {
             transport: Transport::Unix(stream),
-            phases,
             protocol: without_tls(target.http()),
         });
     }
-    let stream = connect(target, deadline, &mut phases).await?;
+    let stream = connect(target, deadline, phases).await?;
     let Some(tls) = target.tls() else {
         return Ok(Opened {
             transport: Transport::Tcp(stream),
-            phases,
             protocol: without_tls(target.http()),
         });
     };
-    let begun = Instant::now();
-    let stream = tls.connect(stream).await;
-    phases.tls = Some(begun.elapsed());
-    let stream = stream?;
+    let stream = {
+        let _timed = Timed::begin(&mut phases.tls);
+        tls.connect(stream).await?
+    };
     let (_, session) = stream.get_ref();
     let protocol = agreed(session.alpn_protocol(), target.http())?;
     Ok(Opened {
         transport: Transport::Tls(Box::new(stream)),
-        phases,
         protocol,
     })
 }
@@ -158,10 +176,9 @@ async fn connect(
         (Some(proxy), _) => (proxy.host(), proxy.port()),
         (None, port) => (target.host(), port.unwrap_or_default()), // sockets are opened elsewhere
     };
-    let addresses = resolve(host, port, phases).await?;
+    let addresses = resolve(host, port, &mut phases.dns).await?;
     let begun = Instant::now();
     let connected = first_that_accepts(&addresses, deadline).await;
-    phases.tcp = Some(begun.elapsed());
     let mut stream = connected.map_err(|error| {
         let failure = Failure::connecting(&error);
         match proxy {
@@ -176,20 +193,38 @@ async fn connect(
     if let Some(proxy) = proxy
         && target.forwarding_proxy().is_none()
     {
-        let opened = proxy.tunnel(&mut stream, &target.authority()).await;
-        phases.tcp = Some(begun.elapsed());
-        opened?;
+        proxy.tunnel(&mut stream, &target.authority()).await?;
     }
+    add(&mut phases.tcp, begun.elapsed());
     Ok(stream)
 }
 
-async fn resolve(host: &str, port: u16, phases: &mut Phases) -> Result<Vec<SocketAddr>, Failure> {
+/// Where a socket's queue is full this waits, as TCP does: the kernel tells it at once here (EAGAIN,
+/// connect(2)). Whoever waits for this ends it in time.
+async fn connect_to_socket(path: &Path) -> io::Result<UnixStream> {
+    const LOOK_EVERY: Duration = Duration::from_millis(1);
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
+async fn resolve(
+    host: &str,
+    port: u16,
+    took: &mut Option<Duration>,
+) -> Result<Vec<SocketAddr>, Failure> {
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let begun = Instant::now();
-    let found = lookup_host((host, port)).await;
-    phases.dns = Some(begun.elapsed());
+    let found = {
+        let _timed = Timed::begin(took);
+        lookup_host((host, port)).await
+    };
     let addresses: Vec<SocketAddr> = found
         .map_err(|error| Failure::resolving(host, &error))?
         .collect();

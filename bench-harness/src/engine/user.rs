@@ -29,6 +29,10 @@ use super::{SetupFailure, Warmup};
 const BACK_OFF_MIN: Duration = Duration::from_millis(1);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 
+/// After so many arrivals that had waited, others get their turn: those that are dropped because
+/// they waited for too long, or refused, end without any wait, and there may be a million of them.
+const OVERDUE_IN_A_ROW_MAX: u32 = 32;
+
 /// Warm-up counts its iterations from here, measured ones from 0: how many fit into a warm-up
 /// depends on the version's speed, and both versions must be asked for the same rows.
 const WARM_UP_ITERATIONS: u64 = 1 << 32;
@@ -199,11 +203,21 @@ impl User {
         }
         drop(events);
         let seat = Rc::new(Seat::default());
+        let mut overdue_in_a_row = 0;
         while !self.shared.closing.get() {
             let arrival = lobby.next(&seat).await;
             self.pass(&arrival).await;
             self.client.end_iteration();
             lobby.ended(&arrival);
+            overdue_in_a_row = if arrival.has_waited {
+                overdue_in_a_row + 1
+            } else {
+                0
+            };
+            if overdue_in_a_row == OVERDUE_IN_A_ROW_MAX {
+                overdue_in_a_row = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -399,21 +413,30 @@ async fn perform(
     scope: &mut Scope,
     intended: Instant,
 ) -> (Stamps, Result<(), Failure>) {
-    if let Err(failure) = prepared.build(scope) {
+    let built = prepared.build(scope);
+    if let Err(failure) = built.and_then(|()| client.dress(prepared.parts().0)) {
         client.forget_answer();
+        let failure = without_secrets(failure, scope);
         return (Stamps::unsent(Instant::now()), Err(failure));
     }
     let timeout = prepared.request().timeout;
     let (wire, reading) = prepared.parts();
-    if let Err(failure) = client.dress(wire) {
-        client.forget_answer();
-        return (Stamps::unsent(Instant::now()), Err(failure));
-    }
     let (stamps, outcome) = client.exchange(wire, reading, intended, timeout).await;
     // Before anything is said about the answer.
     scope.hide(client.take_new_secrets());
-    let accepted = outcome.and_then(|()| prepared.accept(client.answer(), scope));
+    let accepted = outcome
+        .map_err(|failure| without_secrets(failure, scope))
+        .and_then(|()| prepared.accept(client.answer(), scope));
     (stamps, accepted)
+}
+
+/// A failure of the exchange may name paths and header values, and those may hold what only this
+/// user knows. What is said of an accepted answer is redacted where it is said.
+fn without_secrets(failure: Failure, scope: &Scope) -> Failure {
+    Failure {
+        message: scope.redact(&failure.message).into_owned(),
+        ..failure
+    }
 }
 
 /// Runs the setup requests of one kind.
@@ -441,7 +464,7 @@ pub(super) async fn run_setup(
             let body = String::from_utf8_lossy(quoted);
             return Err(SetupFailure {
                 request: format!("{} {}", setup.request.method, setup.request.name),
-                reason: scope.redact(&failure.message).into_owned(),
+                reason: failure.message,
                 // Redacted before it is cut: half a secret would slip through.
                 answer: excerpt(&scope.redact(&body)),
             });

@@ -4,6 +4,7 @@ use super::canary::Nature;
 use super::cell::{Cell, Recall, State};
 use super::column::{Column, Program};
 use super::judge::Bar;
+use super::markdown::{aligned, list};
 use super::suite::Findings;
 
 /// Tables, what was named, what wasn't run, and what isn't met.
@@ -141,42 +142,6 @@ fn place(of_one: &[&Cell], cells: &[&Cell]) -> String {
     }
     let canaries: Vec<&str> = of_one.iter().map(|cell| cell.canary.name()).collect();
     format!("{}, {}", column.title(), canaries.join(" and "))
-}
-
-fn list(title: &str, lines: Vec<String>) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    let lines: Vec<String> = lines
-        .into_iter()
-        .map(|line| format!("- {line}\n"))
-        .collect();
-    format!("{title}:\n\n{}\n", lines.concat())
-}
-
-/// Columns of equal width, by letters.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        text.push('|');
-        for (cell, width) in row.iter().zip(&widths) {
-            text.push_str(&format!(" {cell:<width$} |"));
-        }
-        text.push('\n');
-        if index == 0 {
-            let rules = widths
-                .iter()
-                .map(|width| format!("{}|", "-".repeat(width + 2)));
-            text.push_str(&format!("|{}\n", rules.collect::<String>()));
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -20,6 +20,23 @@ pub(crate) struct Case {
     pub(super) trial: Trial,
 }
 
+impl Case {
+    /// One that is tried in a way of its own.
+    pub(super) fn own(
+        group: Group,
+        name: &'static str,
+        stands_for: &'static str,
+        trial: fn() -> Tried,
+    ) -> Self {
+        Self {
+            name,
+            group,
+            stands_for,
+            trial: Trial::Own(trial),
+        }
+    }
+}
+
 /// Headings of the table, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
@@ -27,6 +44,8 @@ pub(crate) enum Group {
     RightAnswers,
     /// The answer isn't HTTP, or breaks off.
     WrongAnswers,
+    /// What a client does around an exchange.
+    Client,
     /// Answers that are read item by item.
     Streams,
     /// Services that are slow, silent or gone.
@@ -39,9 +58,10 @@ pub(crate) enum Group {
 
 impl Group {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::RightAnswers,
         Self::WrongAnswers,
+        Self::Client,
         Self::Streams,
         Self::Times,
         Self::Rates,
@@ -53,6 +73,7 @@ impl Group {
         match self {
             Self::RightAnswers => "Right answers in unusual frames",
             Self::WrongAnswers => "Wrong answers",
+            Self::Client => "Redirects and content codings",
             Self::Streams => "Streams",
             Self::Times => "Slow, silent and dying services",
             Self::Rates => "Rates, whatever the answers do",

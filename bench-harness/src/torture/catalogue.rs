@@ -1,13 +1,14 @@
 //! All cases, by their names.
 
 use super::case::Case;
-use super::{limits, rates, right_answers, streams, times, wrong_answers};
+use super::{clients, limits, rates, right_answers, streams, times, wrong_answers};
 
 /// All of them, in the order in which they are run and shown.
 pub(super) fn all() -> Vec<Case> {
     let groups = [
         right_answers::cases(),
         wrong_answers::cases(),
+        clients::cases(),
         streams::cases(),
         times::cases(),
         rates::cases(),

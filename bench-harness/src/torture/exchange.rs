@@ -10,8 +10,8 @@ use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, Second};
 use unstall_testbed::{Behaviour, FaultyServer};
 
-use super::case::{Case, Check, Group, Trial, Tried, Trouble};
-use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario};
+use super::case::{Case, Check, Group, Trial, Tried};
+use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario_of_client, start};
 
 /// Users of a block. Few, so that a case is quick; more than one, so that they can be mixed up.
 pub(super) const USERS: u32 = 4;
@@ -31,6 +31,8 @@ pub(super) struct Exchange {
     server: Behaviour,
     method: &'static str,
     path: String,
+    /// What stands in the scenario before the request.
+    client: &'static str,
     /// More lines of the scenario's request.
     more: String,
     users: u32,
@@ -46,6 +48,8 @@ pub(super) struct Exchange {
     /// Whether the server can know that a connection has ended.
     knows_ends: bool,
     body_bytes: Option<u64>,
+    encoded_bytes: Option<u64>,
+    redirects: u64,
     items: Option<u64>,
     response_us_min: Option<u64>,
     failed_us_min: Option<u64>,
@@ -59,6 +63,7 @@ impl Exchange {
             server: Behaviour::Paths,
             method: "GET",
             path: path.into(),
+            client: "",
             more: String::new(),
             users: USERS,
             requests,
@@ -69,6 +74,8 @@ impl Exchange {
             connections: None,
             knows_ends: true,
             body_bytes: None,
+            encoded_bytes: None,
+            redirects: 0,
             items: None,
             response_us_min: None,
             failed_us_min: None,
@@ -161,6 +168,28 @@ impl Exchange {
         }
     }
 
+    /// The same as it is on the wire.
+    pub(super) fn encoded_bytes(self, each: u64) -> Self {
+        Self {
+            encoded_bytes: Some(each * self.completed),
+            ..self
+        }
+    }
+
+    /// How the scenario's client behaves.
+    pub(super) fn client(self, client: &'static str) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Each request is redirected so often, and each time the server reads another one.
+    pub(super) fn redirects(self, each: u64) -> Self {
+        Self {
+            redirects: each * self.requests,
+            read: Some((1 + each) * self.requests),
+            ..self
+        }
+    }
+
     /// Where the body is another one than `/ok`'s.
     pub(super) fn any_body(self) -> Self {
         Self {
@@ -247,9 +276,8 @@ impl Exchange {
 
     /// Runs it.
     pub(super) fn run(&self) -> Tried {
-        let server = FaultyServer::start(self.server)
-            .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
-        let scenario = scenario(self.method, &self.path, &self.more);
+        let server = start(self.server)?;
+        let scenario = scenario_of_client(self.client, self.method, &self.path, &self.more);
         let spec = cold(self.users, self.requests);
         let block = measure(&scenario, &server.url(), &spec)?;
         let mut checks = self.compare(&block);
@@ -268,8 +296,16 @@ impl Exchange {
         if let Some(sent) = self.sent {
             checks.push(Check::same("sent", sent, block.sent));
         }
+        checks.push(Check::same("redirects", self.redirects, samples.redirects));
         if let Some(bytes) = self.body_bytes {
             checks.push(Check::same("body bytes", bytes, samples.body_bytes));
+        }
+        if let Some(bytes) = self.encoded_bytes {
+            checks.push(Check::same(
+                "bytes on the wire",
+                bytes,
+                samples.encoded_bytes,
+            ));
         }
         if let Some(items) = self.items {
             checks.push(Check::same("items", items, samples.items));
@@ -404,6 +440,7 @@ fn wrong_times(name: &str, samples: &EndpointSamples, wall: Duration) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::super::case::CheckState;
+    use super::super::load::scenario;
     use super::*;
 
     /// What isn't met.

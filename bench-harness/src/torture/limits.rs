@@ -16,9 +16,9 @@ use unstall_results::record::{ErrorKind, LocalFault};
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::alone;
-use super::case::{Case, Check, Group, Trial, Tried, Trouble};
+use super::case::{Case, Check, Group, Tried, Trouble};
 use super::exchange::counted_once;
-use super::load::{cold, kinds, measure, prepare, scenario};
+use super::load::{broken, cold, kinds, measure, prepare, scenario, start};
 use super::{memory, namespaces};
 
 const GROUP: Group = Group::Limits;
@@ -33,12 +33,7 @@ pub(super) const PROGRAM_MAX: Duration = Duration::from_secs(50);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) fn cases() -> Vec<Case> {
-    let own = |name, stands_for, trial: fn() -> Tried| Case {
-        name,
-        group: GROUP,
-        stands_for,
-        trial: Trial::Own(trial),
-    };
+    let own = |name, stands_for, trial| Case::own(GROUP, name, stands_for, trial);
     vec![
         own("ipv6", "hatoo/oha#100", ipv6),
         own("descriptors-hard", "hatoo/oha#834", too_few_descriptors),
@@ -55,8 +50,11 @@ pub(super) fn cases() -> Vec<Case> {
             "grafana/k6#826, artilleryio/artillery#1038",
             || alone::run(namespaces::PORTS),
         ),
-        own(namespaces::RESOLVER, "hatoo/oha#100", || {
-            alone::run(namespaces::RESOLVER)
+        own(namespaces::SLOW_RESOLVER, "hatoo/oha#100", || {
+            alone::run(namespaces::SLOW_RESOLVER)
+        }),
+        own(namespaces::SILENT_RESOLVER, "hatoo/oha#100", || {
+            alone::run(namespaces::SILENT_RESOLVER)
         }),
         own("an-hour", "HdrHistogram/HdrHistogram_rust#135", an_hour),
         own("three-digits", "locustio/locust#1363", three_digits),
@@ -168,8 +166,7 @@ impl Limited {
     /// `limit` are the options of the shell's `ulimit`.
     fn run(limit: &str, mode: Mode) -> Result<Self, Trouble> {
         let folder = tempfile::tempdir().map_err(|error| broken("a folder", &error))?;
-        let server = FaultyServer::start(Behaviour::Paths)
-            .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+        let server = start(Behaviour::Paths)?;
         let (file, record) = (
             folder.path().join("torture.toml"),
             folder.path().join("r.json"),
@@ -232,8 +229,7 @@ pub(super) fn descriptors_used_up() -> Tried {
             "the limit of descriptors can't be changed: {error}"
         ))
     };
-    let server = FaultyServer::start(Behaviour::Full)
-        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+    let server = start(Behaviour::Full)?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(not_run)?;
     setrlimit(Resource::RLIMIT_NOFILE, 2 * DESCRIPTORS, hard).map_err(not_run)?;
     let spec = cold(USERS, USERS.into());
@@ -310,10 +306,6 @@ fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
         let _ = stream.read_to_end(&mut said);
         said
     })
-}
-
-fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {
-    Trouble::Broken(format!("{what} can't be used: {error}"))
 }
 
 /// Values far outside of what anybody expects, recorded and merged.

@@ -10,6 +10,7 @@ use unstall_bench_harness::engine::{
 };
 use unstall_results::record::ErrorKind;
 use unstall_scenarios::{Inputs, Plan};
+use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::case::Trouble;
 use crate::document::measurement::error_name;
@@ -17,12 +18,26 @@ use crate::document::measurement::error_name;
 /// The one endpoint of most scenarios here.
 pub(super) const ENDPOINT: &str = "it";
 
+/// What a block may need besides what it waits for, on a machine that isn't busy.
+pub(super) const OVERHEAD_MS: u128 = 5_000;
+
 /// A scenario of one request; `more` is what its table holds besides.
 pub(super) fn scenario(method: &str, path: &str, more: &str) -> String {
+    scenario_of_client("", method, path, more)
+}
+
+/// The same; `client` is what stands before the request: `[client]`, `[hosts]`.
+pub(super) fn scenario_of_client(client: &str, method: &str, path: &str, more: &str) -> String {
     format!(
-        "name = \"torture\"\ndescribe = \"a case of the self-test\"\n\
+        "name = \"torture\"\ndescribe = \"a case of the self-test\"\n{client}\n\
          [[request]]\nname = \"{ENDPOINT}\"\nmethod = \"{method}\"\npath = \"{path}\"\n{more}\n"
     )
+}
+
+/// A server that misbehaves so.
+pub(super) fn start(behaviour: Behaviour) -> Result<FaultyServer, Trouble> {
+    FaultyServer::start(behaviour)
+        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))
 }
 
 /// No load before the measured one, so that servers which count see each request once.
@@ -91,7 +106,8 @@ pub(super) fn prepare(
         .map_err(|error| broken("the block", &error))
 }
 
-fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {
+/// What should have been measured can't be: a fault of ours.
+pub(super) fn broken(what: &str, error: &dyn std::fmt::Display) -> Trouble {
     Trouble::Broken(format!("{what} can't be used: {error}"))
 }
 

@@ -3,11 +3,11 @@
 use std::fs;
 
 use unstall_bench_harness::engine::BlockMeasurement;
-use unstall_testbed::{Behaviour, FaultyServer};
+use unstall_testbed::Behaviour;
 
 use super::case::{Check, Tried, Trouble};
 use super::exchange::counted_once;
-use super::load::{ENDPOINT, cold, measure, scenario};
+use super::load::{ENDPOINT, cold, measure, scenario, start};
 
 /// More than any buffer on the way, and much less than the body.
 const BUFFERS_KIB_MAX: u64 = 48 << 10;
@@ -19,7 +19,7 @@ const LONG: u64 = 30_000;
 
 /// A body that nobody looks at is counted and let go.
 pub(super) fn large_body() -> Tried {
-    let server = start()?;
+    let server = start(Behaviour::Paths)?;
     let path = format!("/large/{BODY_BYTES}");
     let scenario = scenario("GET", &path, "timeout = \"50s\"");
     let spec = cold(1, 1);
@@ -43,7 +43,7 @@ pub(super) fn large_body() -> Tried {
 /// A block that is 15 times as long as another takes as much memory, in this process and in the
 /// record.
 pub(super) fn many_requests() -> Tried {
-    let server = start()?;
+    let server = start(Behaviour::Paths)?;
     let scenario = scenario("GET", "/ok", "");
     let run = |requests| measure(&scenario, &server.url(), &cold(8, requests));
     let short = run(SHORT)?;
@@ -72,11 +72,6 @@ pub(super) fn many_requests() -> Tried {
             long_bytes,
         ),
     ])
-}
-
-fn start() -> Result<FaultyServer, Trouble> {
-    FaultyServer::start(Behaviour::Paths)
-        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))
 }
 
 /// Sets the mark to what is in use now (proc_pid_clear_refs(5)).

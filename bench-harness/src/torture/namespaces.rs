@@ -14,21 +14,27 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
 };
 use nix::unistd::{getegid, geteuid};
+use tempfile::TempDir;
+use unstall_bench_harness::engine::{BlockMeasurement, Target, reach};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{ErrorKind, LocalFault};
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::case::{Check, Tried, Trouble};
 use super::exchange::counted_once;
-use super::load::{ENDPOINT, cold, kinds, measure, scenario};
+use super::load::{ENDPOINT, broken, cold, kinds, measure, scenario, start};
 use super::resolver::SlowResolver;
 
 pub(super) const PORTS: &str = "no-ports";
-pub(super) const RESOLVER: &str = "slow-resolver";
+pub(super) const SLOW_RESOLVER: &str = "slow-resolver";
+pub(super) const SILENT_RESOLVER: &str = "silent-resolver";
 
 /// Ephemeral ports that the case's network has.
 const PORT_RANGE: (u16, u16) = (40_000, 40_009);
 const LOOKUP: Duration = Duration::from_millis(400);
+/// So long that no block here waits for it.
+const NEVER: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_millis(500);
 const NAME: &str = "torture.test";
 
 /// Tries one of the cases in this process, which is of no use for anything else afterwards.
@@ -40,7 +46,8 @@ pub(super) fn try_here(name: &str) -> Tried {
     })?;
     match name {
         PORTS => ports(),
-        RESOLVER => resolver(),
+        SLOW_RESOLVER => slow_resolver(),
+        SILENT_RESOLVER => silent_resolver(),
         _ => Err(Trouble::Broken(format!("there is no case `{name}` here"))),
     }
 }
@@ -103,8 +110,7 @@ fn raise_loopback() -> nix::Result<()> {
 /// others are our own fault.
 fn ports() -> Tried {
     const USERS: u32 = 25;
-    let server = FaultyServer::start(Behaviour::Paths)
-        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
+    let server = start(Behaviour::Paths)?;
     let (first, last) = PORT_RANGE;
     let file = "/proc/sys/net/ipv4/ip_local_port_range";
     let set = |first: u16, last: u16| {
@@ -142,26 +148,12 @@ fn ports() -> Tried {
 
 /// A name server that takes its time: it is asked once for each connection, and who opened the
 /// connection has waited for it.
-fn resolver() -> Tried {
+fn slow_resolver() -> Tried {
     const USERS: u32 = 3;
     const REQUESTS: u64 = 30;
-    // What is there is covered by a file of ours; what isn't there is as it has to be.
-    let folder = tempfile::tempdir()
-        .map_err(|error| Trouble::NotRun(format!("no folder could be made: {error}")))?;
-    let address = Ipv4Addr::LOCALHOST;
-    cover(
-        folder.path(),
-        "/etc/resolv.conf",
-        &format!("nameserver {address}\n"),
-    )?;
-    cover(folder.path(), "/etc/nsswitch.conf", "hosts: files dns\n")?;
-    let resolver = SlowResolver::start(address, LOOKUP)
-        .map_err(|error| Trouble::NotRun(format!("no name server could be started: {error}")))?;
-    let server = FaultyServer::start(Behaviour::Paths)
-        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))?;
-    let target = format!("http://{NAME}:{}", server.addr().port());
+    let named = Named::start(LOOKUP)?;
     let spec = cold(USERS, REQUESTS);
-    let block = measure(&scenario("GET", "/ok", ""), &target, &spec)?;
+    let block = measure(&scenario("GET", "/ok", ""), &named.target(), &spec)?;
     let response = &block.endpoints[ENDPOINT].response;
     let slow_from_us = LOOKUP.as_micros();
     let slow: u64 = response
@@ -169,24 +161,96 @@ fn resolver() -> Tried {
         .filter(|(us, _)| u128::from(*us) >= slow_from_us)
         .map(|(_, count)| count)
         .sum();
-    let dns = block.endpoints[ENDPOINT].dns.as_ref();
-    let fastest_us = dns.and_then(|dns| dns.quantile_us(0.0)).unwrap_or(0);
+    let (looked_up, fastest_us) = lookups(&block);
     let users = u64::from(USERS);
     let mut checks = vec![
         Check::same("completed", REQUESTS, block.completed),
-        Check::same("connections", users, server.connections()),
-        Check::same("names looked up", users, resolver.lookups()),
+        Check::same("connections", users, named.server.connections()),
+        Check::same("names looked up", users, named.resolver.lookups()),
         Check::at_least("requests that waited for a name", users, slow),
         Check::unless_busy("requests that waited for a name", users, slow),
-        Check::same(
-            "times of looking up",
-            users,
-            dns.map_or(0, LatencyHistogram::count),
-        ),
+        Check::same("times of looking up", users, looked_up),
         Check::at_least("fastest of them, µs", slow_from_us, fastest_us.into()),
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)
+}
+
+/// One that answers when nobody waits any more: nothing is held up by it, neither the block's end
+/// nor the look before it, and the requests that waited for it show where their time went.
+fn silent_resolver() -> Tried {
+    const USERS: u32 = 3;
+    let named = Named::start(NEVER)?;
+    let target = Target::parse(&named.target()).map_err(|error| broken("the target", &error))?;
+    let reached = reach(&target, TIMEOUT).is_ok();
+    let answers_before = named.resolver.answers();
+    let spec = cold(USERS, USERS.into());
+    let more = format!("timeout = \"{}ms\"", TIMEOUT.as_millis());
+    let block = measure(&scenario("GET", "/ok", &more), &named.target(), &spec)?;
+    let users = u64::from(USERS);
+    let (looked_up, fastest_us) = lookups(&block);
+    let mut checks = vec![
+        Check::holds("nothing reached", !reached, "reached without a name"),
+        Check::same("answers before that was known", 0, answers_before),
+        Check::same("completed", 0, block.completed),
+        Check::same(
+            "errors",
+            kinds([(&ErrorKind::Timeout, &users)]),
+            kinds(&block.errors),
+        ),
+        Check::same(
+            "answers before the block's end",
+            0,
+            named.resolver.answers(),
+        ),
+        Check::same("times of looking up", users, looked_up),
+        Check::at_least(
+            "fastest of them, µs",
+            (TIMEOUT / 2).as_micros(),
+            fastest_us.into(),
+        ),
+    ];
+    checks.extend(counted_once(&block, &spec));
+    Ok(checks)
+}
+
+/// How many names were looked up, and the shortest time of them, µs.
+fn lookups(block: &BlockMeasurement) -> (u64, u64) {
+    let dns = block.endpoints[ENDPOINT].dns.as_ref();
+    let fastest_us = dns.and_then(|dns| dns.quantile_us(0.0)).unwrap_or(0);
+    (dns.map_or(0, LatencyHistogram::count), fastest_us)
+}
+
+/// A server with a name, and who knows that.
+struct Named {
+    resolver: SlowResolver,
+    server: FaultyServer,
+    /// Holds what covers the system's files.
+    _folder: TempDir,
+}
+
+impl Named {
+    fn start(delay: Duration) -> Result<Self, Trouble> {
+        // What is there is covered by a file of ours; what isn't there is as it has to be.
+        let folder = tempfile::tempdir()
+            .map_err(|error| Trouble::NotRun(format!("no folder could be made: {error}")))?;
+        let address = Ipv4Addr::LOCALHOST;
+        // Whoever looks a name up waits for longer than any case here.
+        let server = format!("nameserver {address}\noptions timeout:30 attempts:1\n");
+        cover(folder.path(), "/etc/resolv.conf", &server)?;
+        cover(folder.path(), "/etc/nsswitch.conf", "hosts: files dns\n")?;
+        let no_resolver =
+            |error| Trouble::NotRun(format!("no name server could be started: {error}"));
+        Ok(Self {
+            resolver: SlowResolver::start(address, delay).map_err(no_resolver)?,
+            server: start(Behaviour::Paths)?,
+            _folder: folder,
+        })
+    }
+
+    fn target(&self) -> String {
+        format!("http://{NAME}:{}", self.server.addr().port())
+    }
 }
 
 /// Puts a text in a file's place, for this process only.

@@ -3,23 +3,16 @@
 use std::time::{Duration, Instant};
 
 use unstall_bench_harness::engine::{BlockMeasurement, BlockSpec, OpenLoad};
-use unstall_testbed::{Behaviour, FaultyServer};
+use unstall_testbed::Behaviour;
 
-use super::case::{Case, Check, Group, Trial, Tried, Trouble};
+use super::case::{Case, Check, Group, Tried, Trouble};
 use super::exchange::{counted_once, left_open};
-use super::load::{measure, open, scenario};
+use super::load::{OVERHEAD_MS, measure, open, scenario, start};
 
 const GROUP: Group = Group::Rates;
-/// What a block may need besides its schedule and the grace, on a machine that isn't busy.
-const OVERHEAD_MS: u128 = 5_000;
 
 pub(super) fn cases() -> Vec<Case> {
-    let own = |name, stands_for, trial: fn() -> Tried| Case {
-        name,
-        group: GROUP,
-        stands_for,
-        trial: Trial::Own(trial),
-    };
+    let own = |name, stands_for, trial| Case::own(GROUP, name, stands_for, trial);
     vec![
         own("rate-beyond-capacity", "giltene/wrk2#138", beyond_capacity),
         own("rate-of-one", "giltene/wrk2#147", of_one),
@@ -30,11 +23,6 @@ pub(super) fn cases() -> Vec<Case> {
             at_a_dead_service,
         ),
     ]
-}
-
-fn start(behaviour: Behaviour) -> Result<FaultyServer, Trouble> {
-    FaultyServer::start(behaviour)
-        .map_err(|error| Trouble::NotRun(format!("no server could be started: {error}")))
 }
 
 /// Arrivals, and those of them that were neither begun nor are left.

@@ -16,14 +16,15 @@ const TYPE_A: [u8; 2] = [0, 1];
 #[derive(Debug)]
 pub(super) struct SlowResolver {
     lookups: Arc<AtomicU64>,
+    answers: Arc<AtomicU64>,
 }
 
 impl SlowResolver {
     /// Serves on that address. Questions for addresses of IPv6 are answered at once, with none.
     pub(super) fn start(address: Ipv4Addr, delay: Duration) -> io::Result<Self> {
         let socket = Arc::new(UdpSocket::bind((address, PORT))?);
-        let lookups = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lookups);
+        let (lookups, answers) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let (counter, answered) = (Arc::clone(&lookups), Arc::clone(&answers));
         thread::Builder::new()
             .name("name-server".to_owned())
             .spawn(move || {
@@ -33,19 +34,27 @@ impl SlowResolver {
                     let Some((answer, is_address)) = answer(&question[..length]) else {
                         continue;
                     };
-                    let socket = Arc::clone(&socket);
-                    if is_address {
-                        counter.fetch_add(1, Ordering::SeqCst);
-                    }
-                    let wait = if is_address { delay } else { Duration::ZERO };
-                    thread::spawn(move || {
-                        thread::sleep(wait);
+                    if !is_address {
                         // Who asked may have gone; then nobody waits for it.
+                        let _ = socket.send_to(&answer, from);
+                        continue;
+                    }
+                    counter.fetch_add(1, Ordering::SeqCst);
+                    let (socket, answered) = (Arc::clone(&socket), Arc::clone(&answered));
+                    thread::spawn(move || {
+                        thread::sleep(delay);
+                        answered.fetch_add(1, Ordering::SeqCst);
+                        // As above.
                         let _ = socket.send_to(&answer, from);
                     });
                 }
             })?;
-        Ok(Self { lookups })
+        Ok(Self { lookups, answers })
+    }
+
+    /// Addresses that were told, to whoever was still there.
+    pub(super) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::SeqCst)
     }
 
     /// Addresses that were asked for.

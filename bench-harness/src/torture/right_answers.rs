@@ -115,28 +115,33 @@ fn split() -> Vec<Case> {
 /// Answered while the request's body is still being sent.
 fn early() -> Vec<Case> {
     let body = "x".repeat(UPLOAD_BYTES);
-    let upload = |what: &str| {
+    let upload = |what: &str, status: u16| {
         Exchange::right(format!("/early/{what}"))
             .method("POST")
             .more(format!(
-                "timeout = \"20s\"\nexpect = {{ status = 413 }}\nbody = \"{body}\"\n\
+                "timeout = \"20s\"\nexpect = {{ status = {status} }}\nbody = \"{body}\"\n\
                  content_type = \"text/plain\""
             ))
             .counts(2, 6, &[])
-            .body_bytes(21)
     };
+    let refused = |what: &str| upload(what, 413).body_bytes(21);
     let report = "lysine-dev/okhttp#1001, grafana/k6#1872";
     vec![
-        upload("read")
+        refused("read")
             .any_connections()
             .case(GROUP, "early-then-read", report),
-        upload("half-close")
+        refused("half-close")
             .connections(6)
             .case(GROUP, "early-then-close", report),
-        upload("deaf").connections(6).any_left_open().case(
+        refused("deaf").connections(6).any_left_open().case(
             GROUP,
             "early-then-deaf",
             "akka/akka-http#1439",
         ),
+        // All of it comes back, so that whoever stops sending waits for ever.
+        upload("echo", 200)
+            .body_bytes(UPLOAD_BYTES as u64)
+            .connections(6)
+            .case(GROUP, "early-then-echo", "RFC 9112 §9.5"),
     ]
 }

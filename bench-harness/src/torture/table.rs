@@ -2,6 +2,7 @@
 
 use super::case::{Check, Group};
 use super::suite::{Finding, Findings, Verdict};
+use crate::selftest::markdown::{aligned, list};
 
 /// How many of a case's checks its row shows; the others are told when they aren't met.
 const SHOWN: usize = 3;
@@ -21,7 +22,7 @@ pub(crate) fn render(findings: &Findings) -> String {
         ("Slower than it should be", Verdict::Late),
         ("Not run, and why", Verdict::NotRun),
     ] {
-        text.push_str(&list(title, findings, verdict));
+        text.push_str(&list(title, told_of(findings, verdict)));
     }
     text.push_str(&summary(findings));
     text
@@ -60,22 +61,17 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn list(title: &str, findings: &Findings, verdict: Verdict) -> String {
+fn told_of(findings: &Findings, verdict: Verdict) -> Vec<String> {
     let all = findings.cases.iter();
-    let lines: Vec<String> = all
-        .filter(|finding| finding.verdict() == verdict)
+    all.filter(|finding| finding.verdict() == verdict)
         .map(|finding| {
             let reasons = finding.reasons().join("; ");
             format!(
-                "- {} ({}): {reasons}\n",
+                "{} ({}): {reasons}",
                 finding.case.name, finding.case.stands_for
             )
         })
-        .collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!("{title}:\n\n{}\n", lines.concat())
+        .collect()
 }
 
 fn summary(findings: &Findings) -> String {
@@ -96,30 +92,6 @@ fn summary(findings: &Findings) -> String {
         }
     }
     text.push_str(".\n");
-    text
-}
-
-/// Columns of equal width, by letters.
-fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-    let mut text = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        text.push('|');
-        for (cell, width) in row.iter().zip(&widths) {
-            text.push_str(&format!(" {cell:<width$} |"));
-        }
-        text.push('\n');
-        if index == 0 {
-            let rules = widths
-                .iter()
-                .map(|width| format!("{}|", "-".repeat(width + 2)));
-            text.push_str(&format!("|{}\n", rules.collect::<String>()));
-        }
-    }
     text
 }
 

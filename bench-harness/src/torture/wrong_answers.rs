@@ -131,6 +131,7 @@ fn no_answer() -> Vec<Case> {
     vec![
         at(Behaviour::Refuse, Connect)
             .sent(0)
+            .any_left_open()
             .case(GROUP, "refused", "wg/wrk#289"),
         close.case(GROUP, "closed-on-accept", "wg/wrk#289"),
         reset.case(GROUP, "reset-on-accept", "wg/wrk#289"),
@@ -139,8 +140,10 @@ fn no_answer() -> Vec<Case> {
             "silent",
             "Hyperfoil/Hyperfoil#637",
         ),
-        at(Behaviour::Full, Timeout)
-            .sent(0)
-            .case(GROUP, "backlog-full", "giltene/wrk2#33"),
+        at(Behaviour::Full, Timeout).sent(0).any_left_open().case(
+            GROUP,
+            "backlog-full",
+            "giltene/wrk2#33",
+        ),
     ]
 }

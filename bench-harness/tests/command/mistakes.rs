@@ -102,6 +102,30 @@ fn mistakes_end_with_2_and_name_the_fix() {
     }
 }
 
+/// URLs come out of variables that hold secrets, and go into logs that everybody reads.
+#[test]
+fn a_password_in_a_url_is_not_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = "http://bob:hunter2@127.0.0.1:9";
+    let scenario = "name = \"s\"\ndescribe = \"s\"\n[hosts]\nother = \"http://bob:hunter2@x\"\n\
+                    [[request]]\nname = \"r\"\nmethod = \"GET\"\npath = \"/\"\n";
+    std::fs::write(folder.path().join("s.toml"), scenario).expect("written");
+    let cases: [&[&str]; 4] = [
+        &["run", "tunnel", "--target", url],
+        &["run", "tunnel", "--target", url, "--json"],
+        &["ab", "tunnel", "--before", url, "--after", "sh"],
+        &["run", "s.toml", "--target", "http://127.0.0.1:9"],
+    ];
+    for arguments in cases {
+        let output = unstall(folder.path()).args(arguments).output();
+        let call = Call::of(output.expect("starts"));
+        call.assert_code(2);
+        let said = format!("{}{}", call.stdout, call.stderr);
+        assert!(said.contains("user name"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
 #[test]
 fn json_is_one_valid_document_also_for_mistakes() {
     let folder = tempfile::tempdir().expect("a folder");

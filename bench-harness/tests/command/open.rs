@@ -260,3 +260,51 @@ fn too_few_descriptors_are_said_before_anything_is_sent() {
     ]);
     assert_eq!(server.requests(), 0);
 }
+
+/// Every user has a connection to each service of the scenario, and a Unix socket takes no port.
+#[test]
+fn limits_are_those_of_all_connections() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = FaultyServer::start(unstall_testbed::Behaviour::Paths).expect("a server");
+    let text = format!(
+        "name = \"two\"\ndescribe = \"two\"\n[hosts]\nother = \"http://localhost:{}\"\n\
+         [[request]]\nname = \"a\"\nmethod = \"GET\"\npath = \"/ok\"\n\
+         [[request]]\nname = \"b\"\nhost = \"other\"\nmethod = \"GET\"\npath = \"/ok\"\n",
+        server.addr().port()
+    );
+    std::fs::write(folder.path().join("two.toml"), text).expect("written");
+    let program = env!("CARGO_BIN_EXE_unstall");
+    write_scenario(folder.path(), "one", "/ok");
+    let run = |limit: &str, scenario: &str, target: &str, users: u32| {
+        let line = format!(
+            "ulimit {limit} && exec '{program}' run {scenario}.toml --target {target} -c {users} \
+             --requests {users} --warmup 0 --out out.json --force --json"
+        );
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).current_dir(folder.path());
+        Call::of(command.output().expect("a shell"))
+    };
+    run("-n 300", "two", &server.url(), 160)
+        .assert_code(2)
+        .assert_stderr(&["need 448 descriptors", "may have 300"]);
+    assert_eq!(server.requests(), 0);
+    // The soft limit is raised as far as it takes.
+    let call = run("-Sn 300", "two", &server.url(), 160);
+    let record = unstall_results::store::read(&folder.path().join("out.json")).expect("a record");
+    let block = record.blocks.last().expect("a block");
+    assert_eq!(
+        (
+            block.completed,
+            block
+                .validity
+                .reasons
+                .iter()
+                .any(|why| why.contains("descriptor"))
+        ),
+        (320, false),
+        "{call:#?}"
+    );
+    let call = run("-Sn 300", "one", "unix:none.sock", 40_000);
+    call.assert_code(2);
+    assert!(!call.stderr.contains("ports"), "{call:#?}");
+}

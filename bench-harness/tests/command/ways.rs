@@ -124,6 +124,33 @@ fn a_proxy_opens_tunnels_for_everything_else() {
     assert!(proxy.asked()[asked.len()].starts_with("CONNECT 127.0.0.1:"));
 }
 
+/// A proxy that forwards would go to the name, which may be a service that nobody wants to load.
+#[test]
+fn a_name_of_its_own_goes_through_a_tunnel_to_the_target() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = SecureServer::plain("127.0.0.1:0");
+    let proxy = TestProxy::start(Manner::Open);
+    let authority = format!("127.0.0.1:{}", server.port());
+    let more = ["--proxy", &proxy.url(), "--server-name", "app.example"];
+    SmallRun::get(folder.path(), "", &format!("http://{authority}"), &more).assert_good();
+    let connect = format!("CONNECT {authority} HTTP/1.1\r\n");
+    let asked = proxy.asked();
+    assert!(
+        !asked.is_empty() && asked.iter().all(|head| head.starts_with(&connect)),
+        "{asked:#?}"
+    );
+    let requests = server.seen().requests;
+    let name = format!("app.example:{}", server.port());
+    assert!(
+        requests.iter().all(|asked| asked.host == name),
+        "{requests:#?}"
+    );
+    assert!(
+        requests.iter().any(|asked| asked.target == "/it"),
+        "{requests:#?}"
+    );
+}
+
 #[test]
 fn a_proxy_that_does_not_let_us_through_says_why() {
     let folder = tempfile::tempdir().expect("a folder");

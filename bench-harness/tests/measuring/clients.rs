@@ -164,6 +164,54 @@ fn redirects_end_somewhere() {
     );
 }
 
+/// Extracted by a user's setup, or drawn: the plan doesn't know them, and a service may write them
+/// in another way than we did.
+#[test]
+fn redirects_tell_no_secrets() {
+    for (location, elsewhere) in [("/s/{}", false), ("http://127.0.0.1:1/s/{}", true)] {
+        let server = ClientServer::start(move |asked| {
+            let secret = asked.target.strip_prefix("/s/").unwrap_or_default();
+            match asked.target.as_str() {
+                "/token" => answer(200, &["x-token: sekret+/tok="], b""),
+                _ => answer(
+                    302,
+                    &[&format!(
+                        "location: {}",
+                        location.replace("{}", &secret.to_lowercase())
+                    )],
+                    b"",
+                ),
+            }
+        });
+        for secret in ["token", "drawn"] {
+            let plan = scenario(
+                "[client]\nredirects_max = 2\n[vars]\ntoken = { optional = true, secret = true }\n\
+                 drawn = { random = \"uuid\", secret = true }\n\
+                 [[setup]]\nname = \"token\"\nper = \"user\"\nmethod = \"GET\"\npath = \"/token\"\n\
+                 extract = { token = { header = \"x-token\", secret = true } }",
+                &[&format!(
+                    "method = \"GET\"\npath = \"/s/${{{secret}}}\"\nexpect = {{ status = 200 }}"
+                )],
+            );
+            let measured = run(&plan, &server.url(), &cold(1, 2));
+            let way = if elsewhere {
+                "http://127.0.0.1:1/s/[secret]"
+            } else {
+                "/s/[secret]"
+            };
+            let chain = format!("GET /s/[secret], 302 to {way}");
+            only_error(&measured, ErrorKind::Status, &[&chain]);
+            let sent = server.seen();
+            assert!(
+                sent.iter()
+                    .any(|asked| asked.target.len() > "/s/sekret".len()),
+                "{sent:?}"
+            );
+            assert!(!measured.examples[0].message.contains("sekret"));
+        }
+    }
+}
+
 #[test]
 fn load_stays_where_it_was_sent() {
     let other = ClientServer::start(|_| answer(200, &[], b""));

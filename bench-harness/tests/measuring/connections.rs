@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use unstall_bench_harness::engine::Target;
+use nix::sys::socket::{Backlog, listen};
+use unstall_bench_harness::engine::{Access, Progress, Stop, Target, TargetOptions, run_block};
 use unstall_results::record::{EndpointSamples, ErrorKind};
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use crate::support::{cold, plan, run};
 
+const CLOSING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const OK: &str = "timeout = \"5s\"\nexpect = { status = 200 }";
 
 fn opened(samples: &EndpointSamples) -> u64 {
@@ -48,6 +52,38 @@ fn answer(mut stream: TcpStream, bytes: &[u8]) -> std::io::Result<()> {
             stream.write_all(bytes)?;
         }
     }
+}
+
+/// A full queue means that the service is busy, whatever kind of socket it listens at.
+#[test]
+fn a_full_queue_of_a_unix_socket_is_a_wait_and_no_error() {
+    const USERS: u32 = 30;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.sock");
+    let listener = UnixListener::bind(&path).expect("a free path");
+    // Shorter than the users are many.
+    listen(&listener, Backlog::new(2).expect("a length")).expect("it listens again");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // Users are faster than this.
+            thread::sleep(Duration::from_millis(3));
+            // Whoever has gone needs no answer.
+            let read = stream.read(&mut [0; 4_096]);
+            let _ = read.and_then(|_| stream.write_all(CLOSING));
+        }
+    });
+    let url = format!("unix:{}", path.display());
+    let users = u64::from(USERS);
+    let block = run(&plan(&[("it", "GET", "/")], OK), &url, &cold(USERS, users));
+    assert_eq!(block.errors, BTreeMap::new(), "{:?}", block.examples);
+    assert_eq!((block.sent, block.completed), (users, users));
+    // Who waits pays: the last of them waited for nearly all others.
+    let tcp = block.endpoints["it"]
+        .tcp
+        .as_ref()
+        .expect("all of them opened one");
+    assert_eq!(tcp.count(), users);
+    assert!(tcp.max_us() >= Some(50_000), "{:?}", tcp.max_us());
 }
 
 /// What a service closes while nobody waits is replaced, and no failure.
@@ -93,6 +129,33 @@ fn the_request_that_opens_a_connection_pays_for_it() {
     let first = &block.endpoints["first"];
     assert_eq!(first.dns.as_ref().map(|dns| dns.count()), Some(3));
     assert_eq!(opened(first), 3);
+}
+
+/// Who waited for a name or a handshake in vain has paid for it, too: a histogram of those alone
+/// that came through would look fine.
+#[test]
+fn what_failed_or_was_cut_off_is_in_the_times_of_its_phase() {
+    let silent = FaultyServer::start(Behaviour::Silent).expect("a server starts");
+    let access = Access::resolve(&TargetOptions {
+        insecure: true,
+        ..TargetOptions::default()
+    });
+    let url = format!("https://127.0.0.1:{}", silent.addr().port());
+    let target = Target::reached_by(&url, &access.expect("no file is read")).expect("a URL");
+    let (stop, progress) = (Stop::new(), Arc::new(Progress::new()));
+    let it = plan(&[("it", "GET", "/")], "timeout = \"300ms\"");
+    let block = run_block(&it, &target, &cold(2, 4), &stop, &progress).expect("a block");
+    assert_eq!(block.errors, BTreeMap::from([(ErrorKind::Timeout, 4)]));
+    let samples = &block.endpoints["it"];
+    let tls = samples.tls.as_ref().expect("handshakes were begun");
+    assert_eq!((tls.count(), opened(samples)), (4, 4));
+    // Of 300 ms that began a little before.
+    assert!(tls.max_us() >= Some(100_000), "{:?}", tls.max_us());
+
+    let block = run(&it, "http://no-such-host.invalid", &cold(2, 4));
+    let samples = &block.endpoints["it"];
+    assert_eq!(samples.dns.as_ref().map(|dns| dns.count()), Some(4));
+    assert_eq!((block.completed, opened(samples)), (0, 0));
 }
 
 #[test]

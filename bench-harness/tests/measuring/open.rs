@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use unstall_bench_harness::block::{BlockPlace, Service, measure};
 use unstall_bench_harness::engine::{
     BlockMeasurement, BlockSpec, Ended, LoadModel, OpenLoad, Progress, Stop, Warmup, run_block,
 };
 use unstall_results::record::{ErrorKind, OpenBlock};
 use unstall_results::saturation::is_saturated;
+use unstall_scenarios::scope::Scope;
 use unstall_testbed::{Behaviour, ExactDelay, FaultyServer};
 
 use crate::support::{get, open, parse, plan, run, target};
@@ -158,6 +160,73 @@ fn a_service_that_stalls_does_not_hold_the_block() {
     assert!(is_saturated(counts(&block)));
 }
 
+/// Whoever never got a user is counted for the request that it would have sent, with that one's
+/// timeout.
+#[test]
+fn who_never_got_a_user_is_counted_where_it_belongs() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let scenario = parse(
+        "name = \"test\"\ndescribe = \"test\"\n\
+         [[request]]\nname = \"rare\"\nweight = 1\nmethod = \"GET\"\npath = \"/hang\"\ntimeout = \"60s\"\n\
+         [[request]]\nname = \"often\"\nweight = 9\nmethod = \"GET\"\npath = \"/hang\"\ntimeout = \"60s\"\n\
+         [[request]]\nname = \"last\"\nmethod = \"GET\"\npath = \"/ok\"\n",
+    );
+    let mut spec = open(OpenLoad {
+        in_flight_max: 2,
+        ..OpenLoad::constant(400.0, Duration::from_millis(500))
+    });
+    spec.grace = Duration::from_millis(50);
+    spec.threads = Some(2);
+    let block = run(&scenario, &server.url(), &spec);
+    let mut scope = Scope::new(Arc::clone(&scenario), 0, 2, spec.seed);
+    let rare = (0..200).filter(|arrival| {
+        scope.begin_arrival(*arrival);
+        scope.takes(0)
+    });
+    let rare = rare.count() as u64;
+    assert!((1..=60).contains(&rare), "{rare}");
+    let in_flight = |name: &str| block.endpoints[name].in_flight.count();
+    assert_eq!(
+        (in_flight("rare"), in_flight("often"), in_flight("last")),
+        (rare, 200 - rare, 0)
+    );
+    assert_eq!(counts(&block).queued_at_end, 198);
+}
+
+/// A thread's arrivals are served by its own users: where others are free meanwhile, the wait is
+/// the generator's, and spoils the block.
+#[test]
+fn arrivals_that_wait_while_users_are_free_elsewhere_spoil_the_block() {
+    let server = FaultyServer::start(Behaviour::Paths).expect("a server starts");
+    let load = OpenLoad {
+        in_flight_max: 2,
+        ..OpenLoad::constant(20.0, Duration::from_secs(1))
+    };
+    // Every other arrival, and so all those of one thread, meets a slow answer.
+    let plan = get("/every/2/slow/400");
+    let missed = |threads| {
+        let spec = BlockSpec {
+            threads: Some(threads),
+            grace: Duration::from_secs(10),
+            ..open(load.clone())
+        };
+        let place = BlockPlace {
+            arm: "run".to_owned(),
+            pair: 0,
+            position: 0,
+        };
+        let (stop, progress) = (Stop::new(), Arc::new(Progress::new()));
+        let target = target(&server.url());
+        let service = Service::Running(&target);
+        let measured = measure(&plan, service, &place, &spec, &stop, &progress);
+        let validity = measured.expect("the block can be measured").block.validity;
+        let is_missed = |why: &String| why.contains("free at another");
+        (validity.ok, validity.reasons.iter().any(is_missed))
+    };
+    assert_eq!(missed(2), (false, true));
+    assert!(!missed(1).1);
+}
+
 /// What waited for longer than its timeout has failed, and is never sent.
 #[test]
 fn who_waits_longer_than_the_timeout_has_failed() {
@@ -259,12 +328,7 @@ fn arrivals_choose_the_rows_of_a_feeder() {
         .expect("a scenario");
     let plan = Arc::new(plan);
     let asked = |in_flight_max: u32| {
-        let mut scope = unstall_scenarios::scope::Scope::new(
-            Arc::clone(&plan),
-            in_flight_max - 1,
-            in_flight_max,
-            1,
-        );
+        let mut scope = Scope::new(Arc::clone(&plan), in_flight_max - 1, in_flight_max, 1);
         let paths = (0..5).map(|index| {
             scope.begin_arrival(index);
             let rendered = plan.requests[0].render(&scope).expect("rendered");
