@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
+use super::scrub;
 use super::secrets::Secrets;
 use crate::resolve::values::REQUEST_NAME_CHARS_MAX;
 
@@ -137,10 +138,14 @@ impl Draft {
     /// Hides what is left of secrets, declares their variables, names the requests, and moves what
     /// all of them have to one place.
     pub(super) fn complete(&mut self) {
-        let secrets = std::mem::take(&mut self.secrets);
-        let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        let mut secrets = std::mem::take(&mut self.secrets);
+        self.vars.keys().for_each(|name| secrets.reserve(name));
         for request in &mut self.requests {
             super::mend::mend(request);
+            request.for_each_text(&mut |text, _| *text = scrub::scrub(text, &mut secrets));
+        }
+        let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        for request in &mut self.requests {
             request.for_each_text(&mut |text, can_be_left_out| {
                 secrets.cover(text);
                 used.extend(variables(text));
@@ -154,8 +159,9 @@ impl Draft {
                 .iter_mut()
                 .flat_map(|request| &mut request.notes),
         ) {
-            secrets.cover(note);
+            secrets.cover_note(note);
         }
+        self.keep_secret(&secrets);
         secrets.declare(&used, &mut self.vars);
         for (name, var) in &mut self.vars {
             if let DraftVar::Environment { default, .. } = var
@@ -172,6 +178,31 @@ impl Draft {
         self.fill_hosts();
         self.name_requests();
         self.share_headers();
+    }
+
+    /// Variables of the input that stand where credentials do are secret, and a default that stands
+    /// beside such a one is the credential.
+    fn keep_secret(&mut self, secrets: &Secrets) {
+        let mut lost = Vec::new();
+        for (name, var) in &mut self.vars {
+            if let DraftVar::Environment {
+                default, secret, ..
+            } = var
+            {
+                *secret |= secrets.is_marked(name);
+                if default
+                    .take_if(|text| *secret || holds_credential(text))
+                    .is_some()
+                {
+                    lost.push(name.clone());
+                }
+            }
+        }
+        for name in lost {
+            self.note(format!(
+                "Left out: the default of {name}, which holds a credential."
+            ));
+        }
     }
 
     /// A host's URL must be known before the run.
@@ -235,6 +266,11 @@ impl Draft {
             self.notes.push(note);
         }
     }
+}
+
+/// Whether a text would not be written as it is.
+fn holds_credential(text: &str) -> bool {
+    scrub::scrub(text, &mut Secrets::default()) != text
 }
 
 fn cut(text: &str, chars_max: usize) -> String {
