@@ -63,13 +63,6 @@ fn commands(header: &str, field: &str, value: &str) -> Vec<String> {
     let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
     let coded = encoded(value);
     let with = |option: &str, text: &str| format!("curl {option} {} {url}", shell(text));
-    let typed = |content_type: &str, text: &str| {
-        format!(
-            "curl -H 'content-type: {content_type}' -d {} {url}",
-            shell(text)
-        )
-    };
-    let quoted = json!(value).to_string();
     let mut all = vec![
         with("-H", &format!("{header}: {value}")),
         with("-H", &format!("Authorization: Bearer {value}")),
@@ -115,6 +108,33 @@ fn commands(header: &str, field: &str, value: &str) -> Vec<String> {
         format!("curl --json \"{{\\\"{field}\\\": \\\"${{T:-{plain}}}\\\"}}\" {url}"),
         format!("curl \"${{BASE:-https://joe:{plain}@a.example}}/x\""),
     ];
+    let options = [
+        "--proxy-user",
+        "-U",
+        "--pass",
+        "-x",
+        "--cert",
+        "-E",
+        "--key",
+        "--noproxy",
+    ];
+    for option in options {
+        all.push(with(option, &format!("a:{value}")));
+    }
+    if !value.contains(';') {
+        all.push(with("-F", &format!("{field}={value}")));
+    }
+    all
+}
+
+/// Command lines whose bodies are no form and no JSON that could be kept as such.
+fn texts(field: &str, value: &str) -> Vec<String> {
+    let typed = |content_type: &str, text: &str| {
+        let text = shell(text);
+        format!("curl -H 'content-type: {content_type}' -d {text} https://a.example/x")
+    };
+    let quoted = json!(value).to_string();
+    let mut all = Vec::new();
     for number in [
         "10.00",
         "1e400",
@@ -135,19 +155,6 @@ fn commands(header: &str, field: &str, value: &str) -> Vec<String> {
             &format!("[{number}, {{\"{field}\" : {quoted}}}]"),
         ));
     }
-    let options = [
-        "--proxy-user",
-        "-U",
-        "--pass",
-        "-x",
-        "--cert",
-        "-E",
-        "--key",
-        "--noproxy",
-    ];
-    for option in options {
-        all.push(with(option, &format!("a:{value}")));
-    }
     let escaped = value.replace('&', "&amp;");
     let name = field.replace(['[', '-', '.'], "_").replace(']', "");
     all.push(typed(
@@ -159,9 +166,6 @@ fn commands(header: &str, field: &str, value: &str) -> Vec<String> {
         "application/graphql",
         &format!("{{login({name}: {quoted}) {{id}}}}"),
     ));
-    if !value.contains(';') {
-        all.push(with("-F", &format!("{field}={value}")));
-    }
     all
 }
 
@@ -247,7 +251,7 @@ proptest! {
         second in "[A-Za-z0-9]{4,12}",
     ) {
         let value = format!("{MARK}{first}{between}{MARK}{second}");
-        for command in commands(header, field, &value) {
+        for command in commands(header, field, &value).into_iter().chain(texts(field, &value)) {
             let made = import::curl(&command, &Options::default());
             prop_assert!(made.is_ok(), "{command}\n{}", made.unwrap_err());
             check(made, &command)?;
