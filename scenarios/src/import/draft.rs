@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::scrub;
+use super::secret_names::is_secret_header;
 use super::secrets::Secrets;
 use crate::resolve::values::REQUEST_NAME_CHARS_MAX;
 
@@ -247,16 +248,28 @@ impl Draft {
         let [first, _, ..] = self.requests.as_slice() else {
             return;
         };
+        // Those of the defaults go to the target only.
+        let all_to_target = self.requests.iter().all(|request| request.host.is_none());
         let shared: Vec<(String, String)> = first
             .headers
             .iter()
             .filter(|header| self.requests.iter().all(|r| r.headers.contains(header)))
+            .filter(|header| all_to_target || !self.is_credential(header))
             .cloned()
             .collect();
         for request in &mut self.requests {
             request.headers.retain(|header| !shared.contains(header));
         }
         self.default_headers = shared;
+    }
+
+    /// Whether a header is a credential, by its name or by what it holds.
+    fn is_credential(&self, (name, value): &(String, String)) -> bool {
+        let is_secret = |name: &String| {
+            let var = self.vars.get(name);
+            matches!(var, Some(DraftVar::Environment { secret: true, .. }))
+        };
+        is_secret_header(name) || variables(value).iter().any(is_secret)
     }
 
     /// A note of the file, once.
