@@ -160,12 +160,7 @@ impl Search {
 
     /// The rate of the next block, also of one that only makes the estimate better.
     pub fn rate(&self) -> f64 {
-        let Bounds {
-            from,
-            lowest,
-            highest,
-            ..
-        } = self.bounds;
+        let from = self.bounds.from;
         let held = self.fastest_held();
         let rate = match (held, self.slowest_failed()) {
             (None, None) => from,
@@ -174,13 +169,16 @@ impl Search {
             // Never a leap: it would be an attack and not a question.
             (Some(held), Some(_)) => self.belief.quantile(0.5).min(2.0 * held),
         };
-        let rate = rate.min(highest);
-        let rate = match (self.ceiling(), held) {
-            (Some(ceiling), Some(held)) if rate >= ceiling => (held * ceiling).sqrt(),
-            (Some(ceiling), None) if rate >= ceiling => 0.5 * ceiling,
+        let rate = self.bounds.offered(rate);
+        match (self.ceiling(), held) {
+            (Some(ceiling), Some(held)) if is_reached(ceiling, rate) => {
+                self.bounds.offered((held * ceiling).sqrt())
+            }
+            (Some(ceiling), None) if is_reached(ceiling, rate) => {
+                self.bounds.offered(0.5 * ceiling)
+            }
             _ => rate,
-        };
-        rounded(rate.max(lowest))
+        }
     }
 
     fn end(&self) -> Option<Capacity> {
@@ -191,7 +189,7 @@ impl Search {
             ..
         } = self.bounds;
         let held = self.fastest_held();
-        if let Some(rate) = held.filter(|rate| *rate >= highest * 0.999)
+        if let Some(rate) = held.filter(|rate| is_reached(highest, *rate))
             && self.belief.at_least(rate) >= 1.0 - TAIL
         {
             let because = Ceiling::Asked;
@@ -206,7 +204,9 @@ impl Search {
                 let because = Ceiling::Generator;
                 return Some(Capacity::AtLeast { rate, because });
             }
-            (None, Some(ceiling)) if ceiling <= lowest => return Some(Capacity::Unknown),
+            (None, Some(ceiling)) if is_reached(ceiling, lowest) => {
+                return Some(Capacity::Unknown);
+            }
             _ => {}
         }
         if self.count(TrialEnd::Failed) >= TRIALS_OF_EACH_KIND_MIN
@@ -287,6 +287,24 @@ impl Search {
             .filter(|rate| *rate > offered && times(*rate) >= SPOILT_MIN)
             .reduce(f64::min)
     }
+}
+
+impl Bounds {
+    /// A rate as it is offered: of three digits, and an end itself where it is as good as one.
+    fn offered(&self, rate: f64) -> f64 {
+        if is_reached(self.highest, rate) {
+            self.highest
+        } else if is_reached(rate, self.lowest) {
+            self.lowest
+        } else {
+            rounded(rate)
+        }
+    }
+}
+
+/// Whether a rate is at least `goal`, or one that nobody would tell apart from it.
+fn is_reached(goal: f64, rate: f64) -> bool {
+    (goal / rate).ln() < SAME
 }
 
 /// Three digits: what nobody would tell apart is one rate.
