@@ -89,13 +89,33 @@ impl Slo {
         Ok(())
     }
 
-    /// Requests per endpoint from which every percentile in it may be judged.
-    pub fn requests_needed(&self) -> u64 {
-        let quantiles = self
-            .objectives
-            .iter()
-            .filter_map(|of| of.measure.quantile());
-        quantiles.map(requests_needed).max().unwrap_or(1)
+    /// Arrivals from which every percentile in it may be judged: an endpoint has its share of them.
+    pub fn arrivals_needed(&self, endpoints: &[EndpointIdentity]) -> f64 {
+        self.most_arrivals(endpoints, |of| match of.measure.quantile() {
+            Some(quantile) => requests_needed(quantile) as f64,
+            None => 1.0,
+        })
+    }
+
+    /// Arrivals of which each endpoint that it is about may be expected to have `requests`.
+    pub fn arrivals_with(&self, requests: f64, endpoints: &[EndpointIdentity]) -> f64 {
+        self.most_arrivals(endpoints, |_| requests)
+    }
+
+    fn most_arrivals(
+        &self,
+        endpoints: &[EndpointIdentity],
+        requests: impl Fn(&Objective) -> f64,
+    ) -> f64 {
+        let of_all = |of: &Objective| {
+            let is_of_all = of.endpoint.is_none() && of.measure == Measure::Errors;
+            let shares = of.subjects(endpoints).into_iter();
+            let rarest = shares
+                .filter_map(|endpoint| endpoint.share.filter(|_| !is_of_all))
+                .fold(1.0, f64::min);
+            requests(of) / rarest
+        };
+        self.objectives.iter().map(of_all).fold(1.0, f64::max)
     }
 
     /// The lowest limit of a time; `None` if only errors are limited.
@@ -158,9 +178,28 @@ mod tests {
 
     #[test]
     fn rare_percentiles_need_more_requests() {
-        assert_eq!(parse("p95<1s,errors<1%").requests_needed(), 400);
-        assert_eq!(parse("p50<1s,p99<1s").requests_needed(), 2_000);
-        assert_eq!(parse("errors<1%,max<1s").requests_needed(), 1);
+        let needed = |text: &str| parse(text).arrivals_needed(&[endpoint("GET a")]);
+        assert_eq!(needed("p95<1s,errors<1%"), 400.0);
+        assert_eq!(needed("p50<1s,p99<1s"), 2_000.0);
+        assert_eq!(needed("errors<1%,max<1s"), 1.0);
+        // Of each arrival, an alternative has its share.
+        let rare = EndpointIdentity {
+            share: Some(0.01),
+            ..endpoint("GET b")
+        };
+        let endpoints = [endpoint("GET a"), rare];
+        for (slo, needed, looked) in [
+            ("p95<1s", 40_000.0, 1_000.0),
+            ("GET a:p95<1s", 400.0, 10.0),
+            ("errors<1%", 1.0, 10.0),
+            ("GET b:errors<1%,GET a:p99<1s", 2_000.0, 1_000.0),
+        ] {
+            let slo = parse(slo);
+            let close = |seen: f64, expected: f64| (seen / expected - 1.0).abs() < 1e-9;
+            let seen = slo.arrivals_needed(&endpoints);
+            assert!(close(seen, needed), "{slo}: {seen}");
+            assert!(close(slo.arrivals_with(10.0, &endpoints), looked), "{slo}");
+        }
         let limit = parse("p50<1s,ttft.p99<200ms,errors<1%").tightest_limit();
         assert_eq!(limit, Some(Duration::from_millis(200)));
         assert_eq!(parse("errors<1%").tightest_limit(), None);

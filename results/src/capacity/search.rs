@@ -50,6 +50,8 @@ pub enum TrialEnd {
     Failed,
     /// The load generator could not offer the rate: nothing is known of the service.
     Spoilt,
+    /// Nothing that the objective is about was sent: alternatives that were not drawn.
+    Idle,
 }
 
 /// What to do next.
@@ -76,7 +78,7 @@ pub enum Capacity {
         /// Whether the interval is as narrow as was asked for.
         is_precise: bool,
     },
-    /// It held at `rate`, and no more was asked for.
+    /// It held at `rate`, and no more was tried.
     AtLeast {
         /// Per second.
         rate: f64,
@@ -95,8 +97,10 @@ pub enum Capacity {
 /// Why a higher rate was not tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
-    /// [`Bounds::highest`], or an early end.
+    /// [`Bounds::highest`].
     Asked,
+    /// The search ended before: by its number of blocks, or because it was stopped.
+    Ended,
     /// The load generator.
     Generator,
 }
@@ -130,7 +134,7 @@ impl Search {
         match trial.end {
             TrialEnd::Held => self.belief.learn(trial.rate, true),
             TrialEnd::Failed => self.belief.learn(trial.rate, false),
-            TrialEnd::Spoilt => {}
+            TrialEnd::Spoilt | TrialEnd::Idle => {}
         }
         self.trials.push(trial);
     }
@@ -138,6 +142,14 @@ impl Search {
     /// All trials, in order.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
+    }
+
+    /// The rate at which, or above, as many blocks held as it takes: the fastest may have held by
+    /// chance.
+    pub(super) fn surely_held(&self) -> Option<f64> {
+        let mut held: Vec<f64> = self.rates(TrialEnd::Held).collect();
+        held.sort_by(|left, right| right.total_cmp(left));
+        held.get(TRIALS_OF_EACH_KIND_MIN - 1).copied()
     }
 
     /// What it believes, for a ratio.
@@ -236,11 +248,15 @@ impl Search {
                 rate,
                 because: match self.ceiling() {
                     Some(_) => Ceiling::Generator,
-                    None => Ceiling::Asked,
+                    None if is_reached(self.bounds.highest, rate) => Ceiling::Asked,
+                    None => Ceiling::Ended,
                 },
             },
-            (None, Some(rate)) => Capacity::Below { rate },
-            (None, None) => Capacity::Unknown,
+            // One block decides nothing.
+            (None, Some(rate)) if self.count(TrialEnd::Failed) >= TRIALS_OF_EACH_KIND_MIN => {
+                Capacity::Below { rate }
+            }
+            (None, _) => Capacity::Unknown,
         }
     }
 
@@ -292,12 +308,13 @@ impl Search {
 impl Bounds {
     /// A rate as it is offered: of three digits, and an end itself where it is as good as one.
     fn offered(&self, rate: f64) -> f64 {
-        if is_reached(self.highest, rate) {
+        let rounded = rounded(rate);
+        if is_reached(self.highest, rounded) {
             self.highest
-        } else if is_reached(rate, self.lowest) {
+        } else if is_reached(rounded, self.lowest) {
             self.lowest
         } else {
-            rounded(rate)
+            rounded
         }
     }
 }

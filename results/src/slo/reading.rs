@@ -40,12 +40,22 @@ impl Slo {
 impl Objective {
     fn read(&self, block: &Block, endpoints: &[EndpointIdentity]) -> Vec<Reading> {
         if self.measure == Measure::Errors {
-            return vec![self.errors(block)];
+            let mut own = self.subjects(endpoints).into_iter();
+            let is_undrawn = self.endpoint.is_some()
+                && own.any(|identity| is_undrawn(block.endpoints.get(&identity.name), identity));
+            return if is_undrawn {
+                Vec::new()
+            } else {
+                vec![self.errors(block)]
+            };
         }
         let subjects = self.subjects(endpoints).into_iter();
         subjects
             .filter_map(|identity| {
                 let samples = block.endpoints.get(&identity.name);
+                if is_undrawn(samples, identity) {
+                    return None;
+                }
                 let seen = samples.and_then(|samples| self.times(samples, identity));
                 // What isn't streamed has no first item and nothing to hold.
                 let applies = samples.is_none_or(|of| of.ttft.is_some())
@@ -109,6 +119,12 @@ impl Objective {
     }
 }
 
+/// Whether a request is an alternative that was not drawn, which says nothing of the service.
+fn is_undrawn(samples: Option<&EndpointSamples>, identity: &EndpointIdentity) -> bool {
+    let none = |of: &EndpointSamples| of.completed + of.failed.count() + of.in_flight.count() == 0;
+    identity.share.is_some() && samples.is_none_or(none)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +176,23 @@ mod tests {
         assert!(!holds("p95<95ms", &block));
         assert!(holds("max<101ms", &block) && !holds("max<100ms", &block));
         assert!(holds("errors<0.1%", &block));
+    }
+
+    #[test]
+    fn an_alternative_that_was_not_drawn_is_not_read() {
+        let rare = EndpointIdentity {
+            share: Some(0.01),
+            ..endpoint("GET a")
+        };
+        let idle = block(&[], 0, &[]);
+        for slo in ["p95<200ms", "GET a:errors<1%", "max<1s"] {
+            assert_eq!(parse(slo).read(&idle, std::slice::from_ref(&rare)), []);
+            // What every iteration sends, and what is asked and doesn't answer, is.
+            assert!(!parse(slo).read(&idle, &[endpoint("GET a")])[0].holds);
+            let waiting = block(&[], 0, &[900_000]);
+            let readings = parse(slo).read(&waiting, std::slice::from_ref(&rare));
+            assert_eq!(readings.len(), 1, "{slo}");
+        }
     }
 
     #[test]
