@@ -13,7 +13,7 @@ use crate::exit::ExitStatus;
 
 mod capacity;
 
-pub(crate) use capacity::CapacityArguments;
+pub(crate) use capacity::{CapacityArguments, RATE_MIN};
 
 mod load;
 

@@ -56,22 +56,41 @@ struct Export {
     file: Option<File>,
 }
 
-impl Exports {
+/// The files of a command line that is not known to be right as a whole: none is touched yet.
+#[derive(Debug)]
+pub(crate) struct ExportFiles(Vec<(Form, PathBuf)>);
+
+impl ExportFiles {
+    /// Checks names and places.
+    ///
+    /// # Errors
+    /// An unknown suffix, a file that is given twice, one that exists without `force`, or a place
+    /// that can't be written to.
+    pub(crate) fn check(paths: &[PathBuf], force: bool) -> anyhow::Result<Self> {
+        let mut files: Vec<(Form, PathBuf)> = Vec::new();
+        for path in paths {
+            if files.iter().any(|(_, other)| other == path) {
+                bail!("--export {} is given twice; give it once", path.display());
+            }
+            files.push((form(path, force)?, path.clone()));
+        }
+        Ok(Self(files))
+    }
+
     /// Creates the files, so that one that can't be written costs no measurement.
     ///
     /// # Errors
-    /// An unknown suffix, a file that exists without `force`, or one that can't be written.
-    pub(crate) fn open(paths: &[PathBuf], force: bool) -> anyhow::Result<Self> {
-        let mut exports: Vec<Export> = Vec::new();
-        for path in paths {
-            if exports.iter().any(|other| other.path == *path) {
-                bail!("--export {} is given twice; give it once", path.display());
-            }
-            exports.push(Export::open(path, force)?);
-        }
-        Ok(Self(Rc::new(RefCell::new(exports))))
+    /// A file that can't be written.
+    pub(crate) fn create(self) -> anyhow::Result<Exports> {
+        let files = self.0.into_iter();
+        let exports: Vec<Export> = files
+            .map(|(form, path)| Export::create(form, path))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Exports(Rc::new(RefCell::new(exports))))
     }
+}
 
+impl Exports {
     /// Whether any of them wants each second of each endpoint.
     pub(crate) fn want_seconds(&self) -> bool {
         let exports = self.0.borrow();
@@ -111,44 +130,48 @@ impl Exports {
     }
 }
 
+/// The form that a file's name asks for.
+fn form(path: &Path, force: bool) -> anyhow::Result<Form> {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    let known = FORMS.iter().find(|(of, _)| suffix == Some(*of));
+    let Some((_, form)) = known else {
+        bail!(
+            "--export {} has no suffix that names a form; end it in .csv or .jsonl (a row per \
+             second and endpoint), .hlog (HdrHistogram's interval log) or .prom (Prometheus)",
+            path.display()
+        );
+    };
+    if path.exists() && !force {
+        bail!(
+            "{} exists; choose another --export, or add --force to replace it",
+            path.display()
+        );
+    }
+    // That there is room is seen now; the trial goes away by itself.
+    drop(temporary(path)?);
+    Ok(*form)
+}
+
 impl Export {
-    fn open(path: &Path, force: bool) -> anyhow::Result<Self> {
-        let suffix = path.extension().and_then(|suffix| suffix.to_str());
-        let known = FORMS.iter().find(|(of, _)| suffix == Some(*of));
-        let Some((_, form)) = known else {
-            bail!(
-                "--export {} has no suffix that names a form; end it in .csv or .jsonl (a row per \
-                 second and endpoint), .hlog (HdrHistogram's interval log) or .prom (Prometheus)",
-                path.display()
-            );
-        };
-        if path.exists() && !force {
-            bail!(
-                "{} exists; choose another --export, or add --force to replace it",
-                path.display()
-            );
-        }
+    fn create(form: Form, path: PathBuf) -> anyhow::Result<Self> {
         let mut export = Self {
-            form: *form,
-            path: path.to_owned(),
+            form,
+            path,
             file: None,
         };
         let head = match form {
             Form::Csv => csv::head(),
             Form::JsonLines => String::new(),
             Form::HdrLog => hdr_log::head(Timestamp::now()),
-            Form::Prometheus => {
-                // It is a whole at any moment: as long as nothing is measured, an empty one.
-                export.replace("")?;
-                return Ok(export);
-            }
+            // What the last measurement said stays until this one is over.
+            Form::Prometheus => return Ok(export),
         };
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let file = options.open(path).with_context(|| {
+        let file = options.open(&export.path).with_context(|| {
             format!(
                 "{} can't be written to; choose another place with --export",
-                path.display()
+                export.path.display()
             )
         })?;
         export.file = Some(file);
@@ -171,35 +194,40 @@ impl Export {
             return Ok(());
         };
         file.write_all(text.as_bytes())
-            .with_context(|| self.failed())
+            .with_context(|| failed(&self.path))
     }
 
     /// Replaces the file in one step: whoever reads it meanwhile reads a whole one.
     fn replace(&self, text: &str) -> anyhow::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        // Who collects it is another user.
-        builder.permissions(std::fs::Permissions::from_mode(0o644));
-        let mut temporary = builder.tempfile_in(folder).with_context(|| self.failed())?;
+        let mut temporary = temporary(&self.path)?;
         temporary
             .write_all(text.as_bytes())
-            .with_context(|| self.failed())?;
+            .with_context(|| failed(&self.path))?;
         temporary
             .persist(&self.path)
-            .with_context(|| self.failed())?;
+            .with_context(|| failed(&self.path))?;
         Ok(())
     }
+}
 
-    fn failed(&self) -> String {
-        format!(
-            "{} could not be written; make room there, or choose another place with --export",
-            self.path.display()
-        )
-    }
+/// A file beside another one, gone unless it is kept.
+fn temporary(path: &Path) -> anyhow::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    // Who collects it is another user.
+    builder.permissions(std::fs::Permissions::from_mode(0o644));
+    builder.tempfile_in(folder).with_context(|| failed(path))
+}
+
+fn failed(path: &Path) -> String {
+    format!(
+        "{} could not be written; make room there, or choose another place with --export",
+        path.display()
+    )
 }
 
 /// One second of one endpoint.
@@ -242,7 +270,8 @@ fn rows<'a>(
             compares: record.arms.len() > 1,
             pair: block.pair,
             level: Level::of(&record.load, block.level),
-            several_levels: record.load.levels.len() > 1,
+            // A search adds levels as it goes.
+            several_levels: record.load.levels.len() > 1 || record.load.capacity.is_some(),
             endpoint: &endpoint.name,
             is_valid: block.validity.ok,
         })

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unstall_bench_harness::block::MeasuredBlock;
 use unstall_bench_harness::engine::{Phase, Progress, ProgressLook};
+use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::Block;
 
 use crate::console::{Console, to_stderr};
@@ -151,7 +152,8 @@ fn position(index: usize, done: u64, total: u64) -> u64 {
 fn describe(block: &Block) -> String {
     let seconds = Duration::from_nanos(block.wall_ns).as_secs_f64();
     let failed: u64 = block.errors.values().sum();
-    let p95_us = block.series.iter().filter_map(|second| second.p95_us).max();
+    let responses = block.endpoints.values().map(|samples| &samples.response);
+    let p95_us = LatencyHistogram::sum(responses).quantile_us(0.95);
     let p95 = p95_us.map_or_else(|| "no answer".to_owned(), |us| format!("p95 {}", ms(us)));
     let mut text = format!(
         "{}: {} answers in {seconds:.1} s, {p95}, {failed} errors",

@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 
 use unstall_bench_harness::block::{self, BlockPlace, MeasuredBlock, Service};
-use unstall_bench_harness::engine::{BlockSpec, LoadModel, ProbeSpec, Stop, Target, Warmup};
+use unstall_bench_harness::engine::{
+    BlockSpec, Ended as Cut, LoadModel, ProbeSpec, Stop, Target, Warmup,
+};
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::level::Level;
@@ -243,6 +245,12 @@ impl Session {
             let reason = match self.measure_once(turn, stage, view, stop) {
                 // Ctrl-C also ends what prepares a block; that is no fault of it.
                 Err(_) if stop.is_requested() => return Ok(TurnEnd::Stopped),
+                // A search takes every block for a whole one.
+                Ok(measured)
+                    if self.record.load.capacity.is_some() && measured.ended == Cut::Stopped =>
+                {
+                    return Ok(TurnEnd::Stopped);
+                }
                 Ok(measured) => {
                     let reason = measured.block.validity.reasons.join("; ");
                     let valid = measured.block.validity.ok;

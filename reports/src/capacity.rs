@@ -57,14 +57,18 @@ pub(crate) fn end(trial: &SeenTrial) -> (&'static str, &'static str) {
         (TrialEnd::Held, _) => ("✓", "held"),
         (TrialEnd::Failed, true) => ("✕", "saturated"),
         (TrialEnd::Failed, false) => ("✕", "failed"),
-        (TrialEnd::Spoilt, _) => ("⊘", "not judged"),
+        (TrialEnd::Spoilt | TrialEnd::Idle, _) => ("⊘", "not judged"),
     }
 }
 
 /// The reading that is nearest to its limit, or farthest beyond it.
 pub(crate) fn tightest(trial: &SeenTrial) -> Option<&Reading> {
-    let known = trial.readings.iter().filter(|of| of.value.is_some());
-    known.max_by(|left, right| share(left).total_cmp(&share(right)))
+    // What doesn't hold comes first, also where nothing was answered that could be measured.
+    let order = |of: &Reading| (!of.holds, share(of));
+    trial.readings.iter().max_by(|left, right| {
+        let ((left, own), (right, other)) = (order(left), order(right));
+        left.cmp(&right).then(own.total_cmp(&other))
+    })
 }
 
 /// A reading by its limit: 1 is at the limit.
@@ -93,7 +97,8 @@ pub(crate) fn reading(reading: &Reading) -> String {
 
 /// Blocks that say something, and all of them.
 pub(crate) fn blocks(arm: &ArmFinding) -> String {
-    let spoilt = arm.trials.iter().filter(|of| of.end == TrialEnd::Spoilt);
+    let spoilt = arm.trials.iter();
+    let spoilt = spoilt.filter(|of| matches!(of.end, TrialEnd::Spoilt | TrialEnd::Idle));
     let (all, spoilt) = (arm.trials.len(), spoilt.count());
     if spoilt == 0 {
         all.to_string()

@@ -35,6 +35,8 @@ pub struct Finding {
     pub headline: String,
     /// What to do next.
     pub next_action: String,
+    /// It was stopped, or could not go on, before it was over.
+    pub is_stopped: bool,
     /// What a reader must know besides, a sentence each.
     pub notes: Vec<String>,
 }
@@ -79,6 +81,9 @@ pub fn read_block(slo: &Slo, block: &Block, endpoints: &[EndpointIdentity]) -> S
         rate: rate_of(block),
         ended_per_second: block.open.as_ref().and_then(|open| open.ended_per_second()),
         end: match (block.validity.ok, holds) {
+            (ok, true) if readings.is_empty() && (ok || block.local_faults.is_empty()) => {
+                TrialEnd::Idle
+            }
             // Our own lateness only adds to the times, so what holds in spite of it holds. What
             // could not be sent at all was not offered.
             (ok, true) if ok || block.local_faults.is_empty() => TrialEnd::Held,
@@ -140,6 +145,8 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
         _ => None,
     };
     let verdict = match arms.as_slice() {
+        // What is not over decides nothing.
+        [_, _] if record.interrupted => Some(Verdict::Inconclusive),
         [before, after] => Some(ratio::verdict(
             before.capacity,
             after.capacity,
@@ -148,7 +155,11 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
         )),
         // Nothing could be offered: a fault of our own.
         [only] if only.capacity == Capacity::Unknown && !only.trials.is_empty() => {
-            Some(Verdict::Invalid)
+            Some(if record.interrupted {
+                Verdict::Inconclusive
+            } else {
+                Verdict::Invalid
+            })
         }
         _ => None,
     };
@@ -159,8 +170,14 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
         verdict,
         headline: String::new(),
         next_action: String::new(),
+        is_stopped: record.interrupted,
         notes: Vec::new(),
     })))
+}
+
+/// Whether the only thing known is that nothing was sent that the objective is about.
+fn is_idle(arm: &ArmFinding) -> bool {
+    arm.capacity == Capacity::Unknown && arm.trials.iter().any(|of| of.end == TrialEnd::Idle)
 }
 
 fn of_arm(record: &RunRecord, load: &CapacityLoad, slo: &Slo, name: &str) -> (Search, ArmFinding) {

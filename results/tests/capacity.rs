@@ -1,8 +1,12 @@
 //! The search for a capacity against services of known capacity: simulated, seeded and noisy.
 
+use proptest::prelude::*;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use unstall_results::capacity::{Bounds, Capacity, Ceiling, Search, Step, Trial, TrialEnd};
+use unstall_results::capacity::{self, Bounds, Capacity, Ceiling, Search, Step, Trial, TrialEnd};
+use unstall_results::comparison::Verdict;
+use unstall_results::record::RunRecord;
+use unstall_results::synthetic::{CapacitySpec, capacity_record};
 
 const BOUNDS: Bounds = Bounds {
     from: 50.0,
@@ -223,4 +227,146 @@ fn the_same_trials_lead_to_the_same_rates() {
         search(BOUNDS, |rate| service.block(rate)).0
     };
     assert_eq!(run().trials(), run().trials());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_service_that_always_holds_is_asked_for_the_highest_rate_and_no_more(
+        from in 0.02f64..1_000.0, doublings in 0.0f64..8.0,
+    ) {
+        let bounds = Bounds {
+            from,
+            lowest: from / 16.0,
+            highest: from * doublings.exp2(),
+            ..BOUNDS
+        };
+        let (search, capacity) = search(bounds, |_| TrialEnd::Held);
+        prop_assert!(
+            search.trials().len() <= doublings.ceil() as usize + 4,
+            "{:?}", search.trials()
+        );
+        prop_assert!(search.trials().iter().all(|trial| trial.rate <= bounds.highest));
+        prop_assert_eq!(
+            capacity,
+            Capacity::AtLeast { rate: bounds.highest, because: Ceiling::Asked }
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_late_at_every_rate_ends_the_search(from in 0.02f64..1_000.0) {
+        let bounds = Bounds { from, lowest: from / 16.0, highest: from * 100.0, ..BOUNDS };
+        // A record keeps thousandths.
+        let mut search = Search::new(bounds);
+        while let Step::Measure(rate) = search.step() {
+            prop_assert!(rate >= bounds.lowest);
+            let rate = if rate > 1.0 { (rate * 1e3).round() / 1e3 } else { rate };
+            search.learn(Trial { rate, end: TrialEnd::Spoilt });
+        }
+        prop_assert_eq!(search.close(), Capacity::Unknown);
+        prop_assert!(search.trials().len() <= 20, "{:?}", search.trials());
+    }
+}
+
+#[test]
+fn a_ratio_of_two_short_searches_at_the_finest_precision_takes_little() {
+    // One failure each: nearly every cell of the grid is still likely.
+    let spec = CapacitySpec {
+        before: 120.0,
+        after: Some(100.0),
+        highest: 1_000_000.0,
+    };
+    let mut record = capacity_record(1, spec);
+    if let Some(load) = &mut record.load.capacity {
+        load.precision = 0.01;
+        load.blocks_max = 4;
+    }
+    record.blocks.retain(|block| block.pair < 3);
+    let finding = capacity::find(&record)
+        .expect("an objective")
+        .expect("a search");
+    let ratio = finding.ratio.expect("a ratio");
+    assert!(
+        ratio.low <= ratio.estimate && ratio.estimate <= ratio.high,
+        "{ratio:?}"
+    );
+}
+
+#[test]
+fn where_the_blocks_end_no_more_is_said_to_be_asked_for() {
+    let bounds = Bounds {
+        trials_max: 4,
+        ..BOUNDS
+    };
+    let (_, capacity) = search(bounds, |_| TrialEnd::Held);
+    let expected = Capacity::AtLeast {
+        rate: 400.0,
+        because: Ceiling::Ended,
+    };
+    assert_eq!(capacity, expected);
+    // One failed block alone is no verdict.
+    let mut short = Search::new(bounds);
+    short.learn(Trial {
+        rate: 50.0,
+        end: TrialEnd::Failed,
+    });
+    assert_eq!(short.close(), Capacity::Unknown);
+    short.learn(Trial {
+        rate: 50.0,
+        end: TrialEnd::Failed,
+    });
+    assert!(matches!(short.close(), Capacity::Below { .. }));
+}
+
+fn found(record: &RunRecord) -> capacity::Finding {
+    capacity::find(record)
+        .expect("an objective")
+        .expect("a search")
+}
+
+#[test]
+fn a_search_that_was_stopped_decides_nothing() {
+    let spec = CapacitySpec {
+        before: 400.0,
+        after: Some(5.0),
+        highest: 600.0,
+    };
+    let mut record = capacity_record(1, spec);
+    assert_eq!(found(&record).verdict, Some(Verdict::Regression));
+    record.interrupted = true;
+    let finding = found(&record);
+    assert_eq!(finding.verdict, Some(Verdict::Inconclusive));
+    assert_eq!(finding.next_action, "Measure again, to the end");
+}
+
+#[test]
+fn a_bound_of_one_block_is_none_for_a_ratio() {
+    let spec = CapacitySpec {
+        before: 100.0,
+        after: Some(4_000.0),
+        highest: 50_000.0,
+    };
+    let mut record = capacity_record(1, spec);
+    if let Some(load) = &mut record.load.capacity {
+        load.blocks_max = 6;
+    }
+    // Of the new version, the doublings up to the first that is far beyond the old one's.
+    record
+        .blocks
+        .retain(|block| block.arm == "before" || block.level <= 200_000);
+    let finding = found(&record);
+    let held = finding.arms[1].capacity;
+    let expected = Capacity::AtLeast {
+        rate: 200.0,
+        because: Ceiling::Ended,
+    };
+    assert_eq!(held, expected);
+    let (Capacity::Found { high, .. }, Some(ratio)) = (finding.arms[0].capacity, finding.ratio)
+    else {
+        panic!("{finding:?}");
+    };
+    assert_eq!(ratio.low, Some(100.0 / high));
+    let notes = finding.notes.join("\n");
+    assert!(notes.contains("after: one block held at 200/s"), "{notes}");
 }

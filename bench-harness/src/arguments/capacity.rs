@@ -6,6 +6,9 @@ use clap::Args;
 
 use super::{AccessArguments, ScenarioArguments, Spread, duration, url_path};
 
+/// The lowest rate: one arrival in the longest block.
+pub(crate) const RATE_MIN: f64 = 0.02;
+
 /// `unstall capacity`
 #[derive(Debug, Args)]
 #[command(
@@ -84,8 +87,10 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(rate) if (0.01..=1_000_000.0).contains(&rate) => Ok(rate),
-        Ok(_) => Err("a rate is between 0.01 and 1000000 per second".to_owned()),
+        Ok(rate) if (RATE_MIN..=1_000_000.0).contains(&rate) => Ok(rate),
+        Ok(_) => Err(format!(
+            "a rate is between {RATE_MIN} and 1000000 per second"
+        )),
         Err(_) => Err(format!(
             "`{text}` is no rate; write arrivals per second, like 50"
         )),
@@ -103,7 +108,8 @@ mod tests {
         for wrong in ["5", "0%", "60%", "x%", "%"] {
             assert!(share(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["0", "-1", "nan", "inf", "10/s", "1e9"] {
+        assert_eq!(rate("0.02"), Ok(RATE_MIN));
+        for wrong in ["0", "0.01", "-1", "nan", "inf", "10/s", "1e9"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
     }

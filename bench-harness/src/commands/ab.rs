@@ -13,7 +13,7 @@ use unstall_scenarios::plan::Plan;
 use crate::arguments::AbArguments;
 use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
-use crate::exports::Exports;
+use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
@@ -36,7 +36,7 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let common = &arguments.scenario;
-    let exports = Exports::open(&common.exports, common.force)?;
+    let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
         .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
@@ -47,6 +47,7 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
             Version::Command(_) => opening::hosts_reachable(&plans)?,
         }
     }
+    let exports = exports.create()?;
     let stop = interrupt::listen()?;
     let before_block = arguments
         .before_block

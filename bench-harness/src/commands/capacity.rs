@@ -1,6 +1,7 @@
 //! `unstall capacity`: the highest rate at which an objective holds, of one version or of two.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,10 @@ use unstall_results::record::{CapacityLoad, EndpointIdentity, Load};
 use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Plan};
 
-use crate::arguments::CapacityArguments;
+use crate::arguments::{CapacityArguments, RATE_MIN};
 use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
-use crate::exports::Exports;
+use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement, ONLY};
 use crate::opening::{self, Opening};
 use crate::record_file::Placement;
@@ -41,6 +42,8 @@ struct Settling<'a> {
     stop: Stop,
     /// Whether each version held the objective before its first block, with nobody beside it.
     holds_alone: BTreeMap<&'static str, bool>,
+    /// What a reader must know of versions that did not settle.
+    notes: RefCell<BTreeSet<String>>,
 }
 
 impl Stage for Settling<'_> {
@@ -52,7 +55,7 @@ impl Stage for Settling<'_> {
                     let holds = self.holds(target);
                     self.holds_alone.insert(turn.arm, holds);
                 }
-                Some(true) => self.settle(target),
+                Some(true) => self.settle(turn.arm, target),
                 // One that never does is measured as it is.
                 Some(false) => {}
             }
@@ -63,10 +66,22 @@ impl Stage for Settling<'_> {
 
 impl Settling<'_> {
     /// Waits until it holds the objective again with nobody beside it.
-    fn settle(&self, target: &Target) {
+    fn settle(&self, arm: &str, target: &Target) {
         const PAUSE: Duration = Duration::from_millis(200);
         let deadline = Instant::now() + SETTLED_WITHIN;
-        while !self.holds(target) && Instant::now() < deadline && !self.stop.is_requested() {
+        while !self.stop.is_requested() {
+            if self.holds(target) {
+                return;
+            }
+            if Instant::now() >= deadline {
+                self.notes.borrow_mut().insert(format!(
+                    "{arm} did not hold the objective by itself within {} s after a block that was \
+                     too much for it, and the next block began all the same: what it can take may \
+                     be told too low. Give a command instead of a URL, and it is started afresh",
+                    SETTLED_WITHIN.as_secs()
+                ));
+                return;
+            }
             std::thread::sleep(PAUSE);
         }
     }
@@ -89,8 +104,11 @@ impl Settling<'_> {
         let (service, progress) = (Service::Running(target), Arc::default());
         let looked = block::measure(&self.plan, service, &place, &spec, &self.stop, &progress);
         looked.is_ok_and(|looked| {
-            let readings = self.slo.read(&looked.block, &self.endpoints);
-            readings.iter().all(|reading| reading.holds)
+            let block = &looked.block;
+            let readings = self.slo.read(block, &self.endpoints);
+            // Of alternatives one is drawn; where the objective is about another, that it answers.
+            let answers = block.completed > 0 && block.errors.is_empty();
+            readings.iter().all(|reading| reading.holds) && (!readings.is_empty() || answers)
         })
     }
 }
@@ -111,17 +129,19 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
     let common = &arguments.scenario;
     let inputs = inputs::gather(common.variables.clone());
     let plans = opening::plans(&common.scenarios, &inputs)?;
-    let exports = Exports::open(&common.exports, common.force)?;
+    let exports = ExportFiles::check(&common.exports, common.force)?;
     let mut sessions = Vec::new();
     for plan in &plans {
         let session = open(&arguments, &versions, &slo, plan)?;
         sessions.push((Arc::clone(plan), session));
     }
     for (_, version) in &versions {
-        if let Version::Url { target, .. } = version {
-            opening::reachable(target, &plans)?;
+        match version {
+            Version::Url { target, .. } => opening::reachable(target, &plans)?,
+            Version::Command(_) => opening::hosts_reachable(&plans)?,
         }
     }
+    let exports = exports.create()?;
     let stop = interrupt::listen()?;
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
@@ -141,10 +161,12 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
             slo: slo.clone(),
             stop: stop.clone(),
             holds_alone: BTreeMap::new(),
+            notes: RefCell::default(),
             plan: Arc::clone(&plan),
         };
         let mut search = search(&arguments, &slo, &plan, &session, &versions)?;
         judgement.measure_by(session, &mut search, &mut stage, console, &stop)?;
+        judgement.notes.extend(stage.notes.into_inner());
     }
     judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
@@ -191,6 +213,7 @@ fn search(
     let shape = shape(arguments, plan);
     Ok(RateSearch::new(
         slo.clone(),
+        session.record.scenario.endpoints.clone(),
         bounds,
         shape,
         &arms,
@@ -243,7 +266,9 @@ fn open(
         capacity: Some(CapacityLoad {
             slo: slo.to_string(),
             from_per_second: arguments.from,
-            lowest_per_second: arguments.from * LOWEST_OF_FROM,
+            lowest_per_second: (arguments.from * LOWEST_OF_FROM)
+                .max(RATE_MIN)
+                .min(arguments.from),
             highest_per_second: arguments.to,
             precision: arguments.precision,
             blocks_max: arguments.blocks,

@@ -11,7 +11,7 @@ use unstall_scenarios::plan::Plan;
 
 use crate::arguments::RunArguments;
 use crate::console::{Console, Outcome};
-use crate::exports::Exports;
+use crate::exports::ExportFiles;
 use crate::judgement::{Judgement, ONLY};
 use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;
@@ -56,12 +56,13 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let common = &arguments.scenario;
-    let exports = Exports::open(&common.exports, common.force)?;
+    let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
         .map(|plan| open(arguments, &target, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     opening::reachable(&target, &plans)?;
+    let exports = exports.create()?;
     let stop = interrupt::listen()?;
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();

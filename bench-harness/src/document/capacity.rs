@@ -55,7 +55,8 @@ struct VersionDocument {
     high_per_second: Option<f64>,
     /// Whether the interval is as narrow as was asked for.
     precise: bool,
-    /// Of `at_least`: `asked`, no more was asked for, or `generator`, which could not offer more.
+    /// Of `at_least`: `asked`, no more was asked for; `ended`, the search was over before; or
+    /// `generator`, which could not offer more.
     because: Option<&'static str>,
     /// Its blocks in the order in which they ran.
     blocks: Vec<TrialDocument>,
@@ -69,7 +70,8 @@ struct TrialDocument {
     rate_per_second: f64,
     /// Ended within the schedule, arrivals per second.
     served_per_second: Option<f64>,
-    /// `held`, `failed` or `spoilt`, by a fault on this side.
+    /// `held`, `failed`, `spoilt` by a fault on this side, or `idle`: nothing was sent that the
+    /// objective is about.
     outcome: &'static str,
     /// Whether arrivals piled up until the end.
     saturated: bool,
@@ -150,6 +152,7 @@ impl From<&ArmFinding> for VersionDocument {
             because: match arm.capacity {
                 Capacity::AtLeast { because, .. } => Some(match because {
                     Ceiling::Asked => "asked",
+                    Ceiling::Ended => "ended",
                     Ceiling::Generator => "generator",
                 }),
                 _ => None,
@@ -168,6 +171,7 @@ impl From<&SeenTrial> for TrialDocument {
                 TrialEnd::Held => "held",
                 TrialEnd::Failed => "failed",
                 TrialEnd::Spoilt => "spoilt",
+                TrialEnd::Idle => "idle",
             },
             saturated: trial.is_saturated,
             readings: trial.readings.iter().map(ReadingDocument::from).collect(),

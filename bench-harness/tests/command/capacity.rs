@@ -8,7 +8,7 @@ use unstall_results::capacity;
 use unstall_results::store;
 use unstall_testbed::ExactDelay;
 
-use crate::program::{Call, call, unstall, write_scenario};
+use crate::program::{Call, call, tiny_service, unstall, write_scenario};
 
 /// What a block of two seconds can't tell from the capacity, and the interval.
 const SLACK: f64 = 1.3;
@@ -225,6 +225,81 @@ fn spoilt(version: &Value) -> usize {
     let blocks = version["blocks"].as_array().expect("blocks");
     let spoilt = blocks.iter().filter(|block| block["outcome"] == "spoilt");
     spoilt.count()
+}
+
+/// Two alternatives, one of which one iteration in a hundred sends.
+const WEIGHED: &str = r#"
+name = "weighed"
+describe = "One in a hundred buys"
+
+[[request]]
+name = "browse"
+weight = 99
+method = "GET"
+path = "/delay/1"
+
+[[request]]
+name = "buy"
+weight = 1
+method = "GET"
+path = "/delay/1"
+"#;
+
+#[test]
+fn an_alternative_that_is_not_drawn_fails_no_objective() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("weighed.toml"), WEIGHED).expect("a scenario");
+    let server = ExactDelay::start().expect("a server");
+    let url = server.url();
+    // Ten of a hundredth at 50 per second are 20 s.
+    let found = search(
+        folder.path(),
+        "weighed.toml",
+        &[
+            "--target",
+            &url,
+            "--slo",
+            "p95<30s,buy:errors<99%",
+            "--to",
+            "50",
+            "--block",
+            "1s",
+        ],
+    );
+    found.assert_code(0);
+    let document = found.document();
+    let version = &document["capacities"][0]["versions"][0];
+    if is_too_busy(version) {
+        return;
+    }
+    assert_eq!(version["outcome"], "at_least", "{document:#}");
+    let blocks = version["blocks"].as_array().expect("blocks");
+    assert!(
+        blocks.iter().all(|block| block["outcome"] != "failed"),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn a_host_that_is_not_there_is_told_before_a_command_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = "name = \"beside\"\n[hosts]\nidentity = \"http://127.0.0.1:1\"\n\
+                    [[request]]\nname = \"in\"\nmethod = \"GET\"\npath = \"/\"\nhost = \"identity\"\n";
+    std::fs::write(folder.path().join("beside.toml"), scenario).expect("a scenario");
+    let service = format!("{} --delay-ms 1", tiny_service().display());
+    let told = call(
+        folder.path(),
+        [
+            "capacity",
+            "beside.toml",
+            "--target",
+            &service,
+            "--slo",
+            "p95<1s",
+        ],
+    );
+    told.assert_code(2)
+        .assert_stderr(&["identity", "127.0.0.1:1"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use unstall_results::record::RunRecord;
 use unstall_results::store;
 use unstall_testbed::ExactDelay;
 
-use crate::program::{call, unstall};
+use crate::program::{Call, call, unstall};
 
 const FORMS: [&str; 4] = ["all.csv", "all.jsonl", "all.hlog", "all.prom"];
 
@@ -237,4 +237,122 @@ fn files_are_not_lost_and_forms_not_guessed() {
     assert_eq!(text(folder.path(), "old.csv"), "precious");
     let help = call(folder.path(), ["run", "--help"]);
     assert!(help.stdout.contains("--export"));
+}
+
+#[test]
+fn a_command_that_goes_wrong_leaves_exports_as_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    std::fs::write(
+        path.join("two.toml"),
+        SCENARIO.replace(", secret = true", ", default = \"t\""),
+    )
+    .expect("a scenario");
+    for form in FORMS {
+        std::fs::write(path.join(form), "the last measurement").expect("a file");
+    }
+    let gone = "http://127.0.0.1:1";
+    let commands: [&[&str]; 4] = [
+        &["run", "two.toml", "--target", gone],
+        &["ab", "two.toml", "--before", gone, "--after", gone],
+        &["capacity", "two.toml", "--target", gone, "--slo", "p95<1s"],
+        &[
+            "capacity",
+            "two.toml",
+            "--target",
+            gone,
+            "--slo",
+            "other:p95<1s",
+        ],
+    ];
+    for command in commands {
+        for form in FORMS {
+            let fresh = format!("new-{form}");
+            let exports = ["--export", form, "--export", fresh.as_str(), "--force"];
+            let output = unstall(path).args(command).args(exports).output();
+            let told = Call::of(output.expect("unstall starts"));
+            told.assert_code(2);
+            assert_eq!(text(path, form), "the last measurement", "{command:?}");
+            assert!(!path.join(&fresh).exists(), "{command:?} {fresh}");
+        }
+    }
+}
+
+#[test]
+fn the_last_measurement_stays_while_the_next_one_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let seen = path.join("seen.prom");
+    crate::program::write_scenario(path, "one", "/delay/1");
+    let server = ExactDelay::start().expect("a server");
+    std::fs::write(path.join("all.prom"), "the last measurement").expect("a file");
+    let url = server.url();
+    let copy = format!("cp {} {}", path.join("all.prom").display(), seen.display());
+    let measured = call(
+        path,
+        [
+            "ab",
+            "one.toml",
+            "--before",
+            &url,
+            "--after",
+            &url,
+            "--pairs",
+            "5",
+            "--requests",
+            "20",
+            "--warmup",
+            "0",
+            "-c",
+            "1",
+            "--before-block",
+            &copy,
+            "--export",
+            "all.prom",
+            "--force",
+        ],
+    );
+    assert!(
+        matches!(measured.code, Some(0 | 1 | 3 | 4)),
+        "{measured:#?}"
+    );
+    let seen = std::fs::read_to_string(seen).expect("what a block saw");
+    assert_eq!(seen, "the last measurement");
+    assert!(text(path, "all.prom").contains("unstall_requests"));
+}
+
+#[test]
+fn a_search_tags_every_block_by_its_rate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    crate::program::write_scenario(path, "one", "/delay/1");
+    let server = ExactDelay::start().expect("a server");
+    let url = server.url();
+    let measured = call(
+        path,
+        [
+            "capacity",
+            "one.toml",
+            "--target",
+            &url,
+            "--slo",
+            "errors<99%",
+            "--from",
+            "40",
+            "--to",
+            "80",
+            "--block",
+            "1s",
+            "--warmup",
+            "0",
+            "--export",
+            "all.hlog",
+        ],
+    );
+    measured.assert_code(0);
+    let log = text(path, "all.hlog");
+    let mut tags = log.lines().filter_map(|line| line.strip_prefix("Tag="));
+    let first = tags.next().expect("a block");
+    assert!(first.starts_with("GET_it@40/s,"), "{first}");
+    assert!(tags.all(|line| line.contains("/s,")), "{log}");
 }

@@ -164,3 +164,35 @@ fn a_kill_at_any_moment_leaves_a_readable_record_and_no_service() {
         wait_until("the end of the services", || services(folder.path()) == 0);
     }
 }
+
+#[test]
+fn a_search_that_is_stopped_keeps_whole_blocks_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_scenario(folder.path(), "try", "/x");
+    let service = format!("{} --delay-ms 1", tiny_service().display());
+    let child = unstall(folder.path())
+        .args([
+            "capacity", "try.toml", "--before", &service, "--after", &service,
+        ])
+        .args([
+            "--slo", "p95<10s", "--from", "20", "--block", "2s", "--warmup", "0",
+        ])
+        .args(["--out", "r.json", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    wait_until("the first block", || blocks(folder.path()) >= 1);
+    send(&child, Signal::SIGINT);
+    let call = Call::of(child.wait_with_output().expect("ends"));
+    // Stopped is not judged, whatever the blocks so far look like.
+    call.assert_code(4);
+    assert_eq!(call.document()["verdict"], "inconclusive");
+    let record = read(folder.path());
+    assert!(record.interrupted);
+    for block in &record.blocks {
+        let open = block.open.as_ref().expect("an open block");
+        assert_eq!(open.arrivals, open.begun + open.queued_at_end);
+        assert!(block.wall_ns >= 1_500_000_000, "{}", block.wall_ns);
+    }
+}

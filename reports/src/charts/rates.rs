@@ -52,7 +52,7 @@ pub(crate) fn render(title: &str, finding: &Finding) -> Option<String> {
             match end {
                 TrialEnd::Held => canvas.dot(role, at, 8, true),
                 TrialEnd::Failed => canvas.dot(role, at, 8, false),
-                TrialEnd::Spoilt => {
+                TrialEnd::Spoilt | TrialEnd::Idle => {
                     canvas.text(Role::Spoilt, "✕", at, HPos::Center, VPos::Center);
                 }
             }

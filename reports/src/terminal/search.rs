@@ -36,7 +36,7 @@ pub(super) fn write(page: &mut Page, entry: &Entry<'_>, finding: &Finding) {
             styles.push(match trial.end {
                 TrialEnd::Held => "32",
                 TrialEnd::Failed => "31",
-                TrialEnd::Spoilt => "2",
+                TrialEnd::Spoilt | TrialEnd::Idle => "2",
             });
         }
     }

@@ -93,31 +93,30 @@ impl Belief {
 
     /// Quantiles of the other capacity ÷ this one, both taken as independent.
     pub(super) fn ratio_quantiles<const N: usize>(&self, other: &Self, q: [f64; N]) -> [f64; N] {
-        let mut ratios: Vec<(f64, f64)> = Vec::new();
+        // Both grids are of the same search's bounds, so that a ratio is a number of steps.
+        let own_cells = self.weights.len();
+        let mut by_steps = vec![0.0; own_cells + other.weights.len()];
         for (below, weight_below) in self.likely() {
             for (above, weight_above) in other.likely() {
-                ratios.push((above - below, weight_above * weight_below));
+                by_steps[above + own_cells - below] += weight_above * weight_below;
             }
         }
-        ratios.sort_by(|left, right| left.0.total_cmp(&right.0));
-        let total: f64 = ratios.iter().map(|(_, weight)| weight).sum();
+        let total: f64 = by_steps.iter().sum();
         q.map(|q| {
             let mut reached = 0.0;
-            let found = ratios.iter().find(|(_, weight)| {
+            let found = by_steps.iter().position(|weight| {
                 reached += weight;
-                reached >= q * total
+                reached > 0.0 && reached >= q * total
             });
-            found.or(ratios.last()).map_or(1.0, |(ln, _)| ln.exp())
+            let steps = found.map_or(0.0, |index| index as f64 - own_cells as f64);
+            (steps * self.step + other.ln_low - self.ln_low).exp()
         })
     }
 
-    /// ln of each capacity that matters, with its weight.
-    fn likely(&self) -> Vec<(f64, f64)> {
+    /// Each capacity that matters, by its cell, with its weight.
+    fn likely(&self) -> Vec<(usize, f64)> {
         let cells = self.capacities().enumerate();
-        cells
-            .filter(|(_, weight)| *weight > NEGLIGIBLE)
-            .map(|(cell, weight)| (self.ln_low + self.step * cell as f64, weight))
-            .collect()
+        cells.filter(|(_, weight)| *weight > NEGLIGIBLE).collect()
     }
 
     /// The weight of each capacity, whatever the spread.
@@ -162,6 +161,8 @@ mod tests {
             }
             belief
         };
+        let same = at(100.0).ratio_quantiles(&at(100.0), [0.025, 0.5, 0.975]);
+        assert!((same[1] - 1.0).abs() < 0.01 && (same[0] * same[2] - 1.0).abs() < 0.02);
         let [low, middle, high] = at(100.0).ratio_quantiles(&at(200.0), [0.025, 0.5, 0.975]);
         assert!((middle - 2.0).abs() < 0.02, "{middle}");
         assert!(

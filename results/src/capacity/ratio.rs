@@ -1,6 +1,6 @@
 //! The new version's capacity by the old one's, and what that means.
 
-use super::search::{CONFIDENCE, Capacity, Search};
+use super::search::{CONFIDENCE, Capacity, Ceiling, Search};
 use crate::comparison::Verdict;
 
 /// What the migration is to bring over all its steps: 30 to 40 % more requests per instance. From
@@ -49,11 +49,11 @@ impl Ratio {
                     before.belief().ratio_quantiles(after.belief(), quantiles);
                 bound(Some(estimate), Some(low), Some(high))
             }
-            (Capacity::Found { high, .. }, Capacity::AtLeast { rate, .. }) => {
-                bound(None, Some(rate / high), None)
+            (Capacity::Found { high, .. }, Capacity::AtLeast { rate, because }) => {
+                bound(None, Some(sure(after, rate, because)? / high), None)
             }
-            (Capacity::AtLeast { rate, .. }, Capacity::Found { high, .. }) => {
-                bound(None, None, Some(high / rate))
+            (Capacity::AtLeast { rate, because }, Capacity::Found { high, .. }) => {
+                bound(None, None, Some(high / sure(before, rate, because)?))
             }
             _ => None,
         }
@@ -66,6 +66,15 @@ impl Ratio {
             (_, Some(high)) if high < GOAL_RATIO => Goal::Missed,
             _ => Goal::Unclear,
         }
+    }
+}
+
+/// What a bound says for certain: where a search ended before its time, the fastest block that held
+/// may be the only one.
+fn sure(search: &Search, rate: f64, because: Ceiling) -> Option<f64> {
+    match because {
+        Ceiling::Ended => search.surely_held(),
+        Ceiling::Asked | Ceiling::Generator => Some(rate),
     }
 }
 
@@ -96,7 +105,6 @@ pub(super) fn verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capacity::search::Ceiling;
 
     fn ratio(low: f64, high: f64) -> Option<Ratio> {
         Some(Ratio {

@@ -50,6 +50,8 @@ pub enum TrialEnd {
     Failed,
     /// The load generator could not offer the rate: nothing is known of the service.
     Spoilt,
+    /// Nothing that the objective is about was sent: alternatives that were not drawn.
+    Idle,
 }
 
 /// What to do next.
@@ -76,7 +78,7 @@ pub enum Capacity {
         /// Whether the interval is as narrow as was asked for.
         is_precise: bool,
     },
-    /// It held at `rate`, and no more was asked for.
+    /// It held at `rate`, and no more was tried.
     AtLeast {
         /// Per second.
         rate: f64,
@@ -95,8 +97,10 @@ pub enum Capacity {
 /// Why a higher rate was not tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
-    /// [`Bounds::highest`], or an early end.
+    /// [`Bounds::highest`].
     Asked,
+    /// The search ended before: by its number of blocks, or because it was stopped.
+    Ended,
     /// The load generator.
     Generator,
 }
@@ -130,7 +134,7 @@ impl Search {
         match trial.end {
             TrialEnd::Held => self.belief.learn(trial.rate, true),
             TrialEnd::Failed => self.belief.learn(trial.rate, false),
-            TrialEnd::Spoilt => {}
+            TrialEnd::Spoilt | TrialEnd::Idle => {}
         }
         self.trials.push(trial);
     }
@@ -138,6 +142,14 @@ impl Search {
     /// All trials, in order.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
+    }
+
+    /// The rate at which, or above, as many blocks held as it takes: the fastest may have held by
+    /// chance.
+    pub(super) fn surely_held(&self) -> Option<f64> {
+        let mut held: Vec<f64> = self.rates(TrialEnd::Held).collect();
+        held.sort_by(|left, right| right.total_cmp(left));
+        held.get(TRIALS_OF_EACH_KIND_MIN - 1).copied()
     }
 
     /// What it believes, for a ratio.
@@ -160,12 +172,7 @@ impl Search {
 
     /// The rate of the next block, also of one that only makes the estimate better.
     pub fn rate(&self) -> f64 {
-        let Bounds {
-            from,
-            lowest,
-            highest,
-            ..
-        } = self.bounds;
+        let from = self.bounds.from;
         let held = self.fastest_held();
         let rate = match (held, self.slowest_failed()) {
             (None, None) => from,
@@ -174,13 +181,16 @@ impl Search {
             // Never a leap: it would be an attack and not a question.
             (Some(held), Some(_)) => self.belief.quantile(0.5).min(2.0 * held),
         };
-        let rate = rate.min(highest);
-        let rate = match (self.ceiling(), held) {
-            (Some(ceiling), Some(held)) if rate >= ceiling => (held * ceiling).sqrt(),
-            (Some(ceiling), None) if rate >= ceiling => 0.5 * ceiling,
+        let rate = self.bounds.offered(rate);
+        match (self.ceiling(), held) {
+            (Some(ceiling), Some(held)) if is_reached(ceiling, rate) => {
+                self.bounds.offered((held * ceiling).sqrt())
+            }
+            (Some(ceiling), None) if is_reached(ceiling, rate) => {
+                self.bounds.offered(0.5 * ceiling)
+            }
             _ => rate,
-        };
-        rounded(rate.max(lowest))
+        }
     }
 
     fn end(&self) -> Option<Capacity> {
@@ -191,7 +201,7 @@ impl Search {
             ..
         } = self.bounds;
         let held = self.fastest_held();
-        if let Some(rate) = held.filter(|rate| *rate >= highest * 0.999)
+        if let Some(rate) = held.filter(|rate| is_reached(highest, *rate))
             && self.belief.at_least(rate) >= 1.0 - TAIL
         {
             let because = Ceiling::Asked;
@@ -206,7 +216,9 @@ impl Search {
                 let because = Ceiling::Generator;
                 return Some(Capacity::AtLeast { rate, because });
             }
-            (None, Some(ceiling)) if ceiling <= lowest => return Some(Capacity::Unknown),
+            (None, Some(ceiling)) if is_reached(ceiling, lowest) => {
+                return Some(Capacity::Unknown);
+            }
             _ => {}
         }
         if self.count(TrialEnd::Failed) >= TRIALS_OF_EACH_KIND_MIN
@@ -236,11 +248,15 @@ impl Search {
                 rate,
                 because: match self.ceiling() {
                     Some(_) => Ceiling::Generator,
-                    None => Ceiling::Asked,
+                    None if is_reached(self.bounds.highest, rate) => Ceiling::Asked,
+                    None => Ceiling::Ended,
                 },
             },
-            (None, Some(rate)) => Capacity::Below { rate },
-            (None, None) => Capacity::Unknown,
+            // One block decides nothing.
+            (None, Some(rate)) if self.count(TrialEnd::Failed) >= TRIALS_OF_EACH_KIND_MIN => {
+                Capacity::Below { rate }
+            }
+            (None, _) => Capacity::Unknown,
         }
     }
 
@@ -287,6 +303,25 @@ impl Search {
             .filter(|rate| *rate > offered && times(*rate) >= SPOILT_MIN)
             .reduce(f64::min)
     }
+}
+
+impl Bounds {
+    /// A rate as it is offered: of three digits, and an end itself where it is as good as one.
+    fn offered(&self, rate: f64) -> f64 {
+        let rounded = rounded(rate);
+        if is_reached(self.highest, rounded) {
+            self.highest
+        } else if is_reached(rounded, self.lowest) {
+            self.lowest
+        } else {
+            rounded
+        }
+    }
+}
+
+/// Whether a rate is at least `goal`, or one that nobody would tell apart from it.
+fn is_reached(goal: f64, rate: f64) -> bool {
+    (goal / rate).ln() < SAME
 }
 
 /// Three digits: what nobody would tell apart is one rate.

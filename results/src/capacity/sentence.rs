@@ -33,6 +33,7 @@ fn capacity(capacity: Capacity) -> String {
             let why = match because {
                 Ceiling::Generator => "the load generator could not offer more",
                 Ceiling::Asked => "no more was asked for",
+                Ceiling::Ended => "the search ended there",
             };
             format!("at least {}/s ({why})", number(rate))
         }
@@ -109,6 +110,12 @@ fn notes(finding: &Finding) -> Vec<String> {
                  too much from each other"
             ));
         }
+        if let Capacity::AtLeast { rate, .. } = arm.capacity {
+            let held = arm.trials.iter().filter(|of| of.end == TrialEnd::Held);
+            if held.filter(|of| of.rate == rate).count() == 1 {
+                notes.push(format!("{of}one block held at {}/s", number(rate)));
+            }
+        }
         let failed = arm.trials.iter().filter(|of| of.end == TrialEnd::Failed);
         let slowest = failed.min_by(|left, right| left.rate.total_cmp(&right.rate));
         if let Some(trial) = slowest {
@@ -123,6 +130,14 @@ fn notes(finding: &Finding) -> Vec<String> {
                      waited on this side: raise --in-flight if the service is to see them"
                 ));
             }
+        }
+        let idle = arm.trials.iter().filter(|of| of.end == TrialEnd::Idle);
+        let idle = idle.count();
+        if idle > 0 {
+            notes.push(format!(
+                "{of}in {idle} of {} blocks nothing was sent that the objective is about",
+                arm.trials.len()
+            ));
         }
         let spoilt = arm.trials.iter().filter(|of| of.end == TrialEnd::Spoilt);
         let spoilt = spoilt.count();
@@ -178,8 +193,13 @@ fn value(reading: &crate::slo::Reading) -> String {
 }
 
 fn next_action(finding: &Finding) -> String {
+    if finding.is_stopped {
+        return "Measure again, to the end".to_owned();
+    }
     let is = |of: fn(&Capacity) -> bool| finding.arms.iter().any(|arm| of(&arm.capacity));
-    let text = if is(|of| matches!(of, Capacity::Unknown)) {
+    let text = if finding.arms.iter().any(super::is_idle) {
+        "Begin with a higher --from: what the objective is about is too rare among the requests"
+    } else if is(|of| matches!(of, Capacity::Unknown)) {
         "See why the blocks are not valid, and measure again"
     } else if is(|of| matches!(of, Capacity::Below { .. })) {
         "Look at the service with `unstall run` at one user, or ask with a lower --from or another \
@@ -204,6 +224,16 @@ fn next_action(finding: &Finding) -> String {
         )
     }) {
         "Ask for more with a higher --to"
+    } else if is(|of| {
+        matches!(
+            of,
+            Capacity::AtLeast {
+                because: Ceiling::Ended,
+                ..
+            }
+        )
+    }) {
+        "Measure again with more --blocks, or begin with a higher --from"
     } else if is(|of| {
         matches!(
             of,

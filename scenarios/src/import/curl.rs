@@ -9,10 +9,12 @@ use super::curl_call::Call;
 use super::curl_options::{self, Meaning};
 use super::curl_values::{form_part, method, seconds, text_part, urlencoded, whole};
 use super::draft::{Draft, DraftBody, DraftRequest, DraftVar, literal, variables};
-use super::secrets::{is_secret_header, is_secret_name};
+use super::secret_names::{is_secret_header, is_secret_name};
+use super::secrets::BASIC_NOTE;
 use super::shell::{self, Command, Word};
 use super::url::{self, Url};
 use crate::error::nearest;
+use crate::resolve::values::is_sendable_header;
 
 /// As many redirects as curl follows.
 const REDIRECTS_MAX: u32 = 50;
@@ -24,11 +26,14 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
     let mut import = Import::default();
     import.draft.name = "imported".to_owned();
     import.draft.describe = "Imported from curl".to_owned();
+    for (name, _) in &found.variables {
+        import.draft.secrets.reserve(name);
+    }
     let mut others = Vec::new();
     for command in &found.commands {
         match curl_at(command) {
             Some(at) => import.command(&command.words[at + 1..])?,
-            None => others.extend(command.words.first().map(|word| word.text.clone())),
+            None => others.extend(command.words.first().map(|word| word.line.to_string())),
         }
     }
     if import.draft.requests.is_empty() {
@@ -40,10 +45,11 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
     }
     if !others.is_empty() {
         others.dedup();
+        // Their words are not shown: `TOKEN=…` is one.
         let others = others.join(", ");
-        import
-            .draft
-            .note(format!("Other commands than curl are left out: {others}."));
+        import.draft.note(format!(
+            "Other commands than curl are left out (line {others})."
+        ));
     }
     import.declare(&found.variables);
     Ok(import.draft)
@@ -62,8 +68,6 @@ struct Import {
     draft: Draft,
     /// Where the first request goes: the target.
     target: Option<String>,
-    /// Shell variables in places that only credentials have.
-    secret_variables: Vec<String>,
 }
 
 impl Import {
@@ -96,6 +100,9 @@ impl Import {
         // `--no-` turns an option off, which most are already.
         let negated = name.strip_prefix("no-").and_then(curl_options::by_name);
         let Some((takes_value, meaning)) = curl_options::by_name(name).or(negated) else {
+            // What doesn't belong into a name may be its value: `--oauth2-bearer=…`.
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.');
+            let name = &name[..end.unwrap_or(name.len())];
             return Err(unknown(&format!("--{name}"), name, word.line));
         };
         if negated.is_some() && curl_options::by_name(name).is_none() {
@@ -168,7 +175,7 @@ impl Import {
             Meaning::Cookie | Meaning::CookieJar => {
                 self.draft.client.cookies = true;
                 self.draft.note(format!(
-                    "{shown} {value}: each user begins with an empty jar of cookies."
+                    "{shown}: each user begins with an empty jar of cookies."
                 ));
             }
             Meaning::Agent => call.request.set_header("user-agent", value.to_owned()),
@@ -192,14 +199,8 @@ impl Import {
             Meaning::Next => self.finish(std::mem::take(call))?,
             Meaning::CommandLine(option) => self.kept_elsewhere(shown, option, value),
             Meaning::Lost(why) => {
-                let value = if is_secret_name(shown) || shown == "-U" {
-                    "…"
-                } else {
-                    value
-                };
-                let given = format!("{shown} {value}");
-                self.draft
-                    .note(format!("Lost: {}: {why}.", given.trim_end()));
+                // Without its value, which may be a credential.
+                self.draft.note(format!("Lost: {shown}: {why}."));
             }
             Meaning::Refused(fix) => {
                 let what = format!("`{shown}` can't be imported");
@@ -210,8 +211,13 @@ impl Import {
     }
 
     fn kept_elsewhere(&mut self, shown: &str, option: &str, value: &str) {
-        // A proxy's URL may hold a password.
-        let value = if option == "--proxy" { "URL" } else { value };
+        let value = match option {
+            // It may hold a password.
+            "--proxy" => "URL",
+            // Behind the file a password may stand (`file:password`), or in a PKCS #11 URI.
+            "--client-certificate" | "--client-key" => value.split(':').next().unwrap_or(value),
+            _ => value,
+        };
         let separator = if option.ends_with(':') { "" } else { " " };
         let given = format!("{option}{separator}{value}");
         self.draft.note(format!(
@@ -230,14 +236,20 @@ impl Import {
         }
         let Some((name, value)) = value.split_once(':') else {
             if value.ends_with(';') {
+                let name = value.trim_end_matches(';');
+                let shown = if is_sendable_header(&name.to_ascii_lowercase()) {
+                    format!(" `{name}`")
+                } else {
+                    String::new()
+                };
                 call.request
                     .notes
-                    .push(format!("Lost: the empty header `{value}`."));
+                    .push(format!("Lost: the empty header{shown}."));
                 return Ok(());
             }
             return Err(ImportError::at_line(
                 line,
-                format!("the header `{value}` has no `:`"),
+                "a header has no `:`",
                 "write it as `-H 'name: value'`",
             ));
         };
@@ -260,27 +272,27 @@ impl Import {
 
     /// A credential's value is hidden; a shell variable in its place is one.
     fn secret_value(&mut self, name: &str, value: &str) -> String {
+        let secrets = &mut self.draft.secrets;
         if !is_secret_header(name) {
             return value.to_owned();
         }
-        let used = variables(value);
-        if used.is_empty() {
-            return self
-                .draft
-                .secrets
-                .hide_header(name, &value.replace("$${", "${"));
+        if name != "cookie" || variables(value).is_empty() {
+            return secrets.hide_header(name, value);
         }
-        self.secret_variables.extend(used);
-        value.to_owned()
+        // Some come from the shell: each by itself.
+        let cookies = value.split(';').map(|cookie| match cookie.split_once('=') {
+            Some((name, value)) => format!("{name}={}", secrets.hide_value(name, value)),
+            None => secrets.hide_value("cookie", cookie),
+        });
+        cookies.collect::<Vec<_>>().join(";")
     }
 
     /// `-u user:password`.
     fn user(&mut self, call: &mut Call, value: &str) {
-        let note = "base64 of user:password";
         let hidden = self
             .draft
             .secrets
-            .hide("basic_credentials", value, Some(note));
+            .hide("basic_credentials", value, Some(BASIC_NOTE));
         call.request
             .set_header("authorization", format!("Basic {hidden}"));
     }
@@ -318,18 +330,17 @@ impl Import {
         url: &Word,
     ) -> Result<DraftRequest, ImportError> {
         let parsed = Url::parse(&url.text).map_err(|why| {
-            let what = format!("`{}` is no URL: {why}", without_query(&url.text));
+            let what = format!("`{}` is no URL: {why}", scheme_and_host(&url.text));
             let fix = "write it as `https://host/path`, and check that quotes stand around options";
             ImportError::at_line(url.line, what, fix)
         })?;
         if let Some(credentials) = &parsed.credentials
             && request.header("authorization").is_none()
         {
-            let note = Some("base64 of user:password");
-            let hidden = self
-                .draft
-                .secrets
-                .hide("basic_credentials", credentials, note);
+            let hidden =
+                self.draft
+                    .secrets
+                    .hide("basic_credentials", credentials, Some(BASIC_NOTE));
             request.set_header("authorization", format!("Basic {hidden}"));
         }
         request.host = self.host(&parsed);
@@ -398,7 +409,7 @@ impl Import {
                 .iter_mut()
                 .filter(|part| !part.is_file && is_secret_name(&part.name))
             {
-                part.content = content::hide(&mut self.draft.secrets, &part.name, &part.content);
+                part.content = self.draft.secrets.hide_value(&part.name, &part.content);
             }
             call.request.body = DraftBody::Multipart(parts);
         } else if let Some(file) = call.data_file.take() {
@@ -428,14 +439,12 @@ impl Import {
             .map(|(name, default)| (name.as_str(), default))
             .collect();
         for (name, default) in defaults {
-            let is_secret =
-                is_secret_name(name) || self.secret_variables.iter().any(|used| used == name);
             self.draft.vars.insert(
                 name.to_owned(),
                 DraftVar::Environment {
                     name: name.to_owned(),
                     default: default.as_deref().map(literal),
-                    secret: is_secret && default.is_none(),
+                    secret: is_secret_name(name),
                     note: None,
                 },
             );
@@ -443,10 +452,13 @@ impl Import {
     }
 }
 
-/// A URL for a message: its parameters may be secrets.
-fn without_query(url: &str) -> &str {
-    let url = url.split('?').next().unwrap_or(url);
-    url.rsplit_once('@').map_or(url, |(_, host)| host)
+/// A URL for a message: everything behind its host, and in front of it, may be a secret.
+fn scheme_and_host(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{separator}{host}")
 }
 
 fn unknown(shown: &str, name: &str, line: usize) -> ImportError {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
+use super::scrub;
+use super::secret_names::is_secret_header;
 use super::secrets::Secrets;
 use crate::resolve::values::REQUEST_NAME_CHARS_MAX;
 
@@ -137,10 +139,14 @@ impl Draft {
     /// Hides what is left of secrets, declares their variables, names the requests, and moves what
     /// all of them have to one place.
     pub(super) fn complete(&mut self) {
-        let secrets = std::mem::take(&mut self.secrets);
-        let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        let mut secrets = std::mem::take(&mut self.secrets);
+        self.vars.keys().for_each(|name| secrets.reserve(name));
         for request in &mut self.requests {
             super::mend::mend(request);
+            request.for_each_text(&mut |text, _| *text = scrub::scrub(text, &mut secrets));
+        }
+        let (mut used, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        for request in &mut self.requests {
             request.for_each_text(&mut |text, can_be_left_out| {
                 secrets.cover(text);
                 used.extend(variables(text));
@@ -154,8 +160,9 @@ impl Draft {
                 .iter_mut()
                 .flat_map(|request| &mut request.notes),
         ) {
-            secrets.cover(note);
+            secrets.cover_note(note);
         }
+        self.keep_secret(&secrets);
         secrets.declare(&used, &mut self.vars);
         for (name, var) in &mut self.vars {
             if let DraftVar::Environment { default, .. } = var
@@ -172,6 +179,31 @@ impl Draft {
         self.fill_hosts();
         self.name_requests();
         self.share_headers();
+    }
+
+    /// Variables of the input that stand where credentials do are secret, and a default that stands
+    /// beside such a one is the credential.
+    fn keep_secret(&mut self, secrets: &Secrets) {
+        let mut lost = Vec::new();
+        for (name, var) in &mut self.vars {
+            if let DraftVar::Environment {
+                default, secret, ..
+            } = var
+            {
+                *secret |= secrets.is_marked(name);
+                if default
+                    .take_if(|text| *secret || holds_credential(text))
+                    .is_some()
+                {
+                    lost.push(name.clone());
+                }
+            }
+        }
+        for name in lost {
+            self.note(format!(
+                "Left out: the default of {name}, which holds a credential."
+            ));
+        }
     }
 
     /// A host's URL must be known before the run.
@@ -216,16 +248,28 @@ impl Draft {
         let [first, _, ..] = self.requests.as_slice() else {
             return;
         };
+        // Those of the defaults go to the target only.
+        let all_to_target = self.requests.iter().all(|request| request.host.is_none());
         let shared: Vec<(String, String)> = first
             .headers
             .iter()
             .filter(|header| self.requests.iter().all(|r| r.headers.contains(header)))
+            .filter(|header| all_to_target || !self.is_credential(header))
             .cloned()
             .collect();
         for request in &mut self.requests {
             request.headers.retain(|header| !shared.contains(header));
         }
         self.default_headers = shared;
+    }
+
+    /// Whether a header is a credential, by its name or by what it holds.
+    fn is_credential(&self, (name, value): &(String, String)) -> bool {
+        let is_secret = |name: &String| {
+            let var = self.vars.get(name);
+            matches!(var, Some(DraftVar::Environment { secret: true, .. }))
+        };
+        is_secret_header(name) || variables(value).iter().any(is_secret)
     }
 
     /// A note of the file, once.
@@ -235,6 +279,11 @@ impl Draft {
             self.notes.push(note);
         }
     }
+}
+
+/// Whether a text would not be written as it is.
+fn holds_credential(text: &str) -> bool {
+    scrub::scrub(text, &mut Secrets::default()) != text
 }
 
 fn cut(text: &str, chars_max: usize) -> String {

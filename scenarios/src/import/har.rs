@@ -8,7 +8,8 @@ use serde::Deserialize;
 use super::ambient;
 use super::content;
 use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, host_name, literal};
-use super::secrets::{Secrets, is_secret_header, is_secret_name};
+use super::secret_names::{is_secret_header, is_secret_name};
+use super::secrets::Secrets;
 use super::url::Url;
 use super::{ImportError, Options};
 
@@ -377,7 +378,8 @@ impl Recording {
             let value = if name == "cookie" {
                 self.cookies(&header.value)
             } else if is_secret_header(&name) {
-                self.draft.secrets.hide_header(&name, &header.value)
+                let value = literal(&header.value);
+                self.draft.secrets.hide_header(&name, &value)
             } else {
                 literal(&header.value)
             };
@@ -389,12 +391,13 @@ impl Recording {
     /// themselves, too, since pages repeat them elsewhere.
     fn cookies(&mut self, value: &str) -> String {
         let secrets = &mut self.draft.secrets;
+        let all = secrets.hide_as("cookie", value);
         for (name, value) in value.split(';').filter_map(|cookie| cookie.split_once('=')) {
             if value.len() >= COOKIE_CHARS_MIN {
                 secrets.hide(name, value, None);
             }
         }
-        secrets.hide_as("cookie", value)
+        all
     }
 }
 
@@ -424,7 +427,7 @@ fn params(request: &mut DraftRequest, data: &PostData, secrets: &mut Secrets) {
     let value = |param: &Param, secrets: &mut Secrets| {
         let text = literal(param.value.as_deref().unwrap_or_default());
         if is_secret_name(&param.name) {
-            content::hide(secrets, &param.name, &text)
+            secrets.hide_value(&param.name, &text)
         } else {
             text
         }

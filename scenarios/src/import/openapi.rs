@@ -9,7 +9,8 @@ use super::ImportError;
 use super::draft::{Draft, DraftRequest, DraftVar, literal};
 use super::openapi_security::Credential;
 use super::sample;
-use super::secrets::{is_secret_name, snake_case, variable_name};
+use super::secret_names::is_secret_name;
+use super::secrets::{snake_case, variable_name};
 
 /// A path's methods, in the order in which they stand in a scenario.
 const METHODS: [&str; 7] = ["get", "head", "options", "post", "put", "patch", "delete"];
@@ -76,6 +77,7 @@ pub(super) fn read(text: &str) -> Result<Draft, ImportError> {
         },
         description: &description,
         schemes: BTreeMap::new(),
+        credentials: BTreeMap::new(),
     };
     import.servers();
     for (path, item) in description.object("/paths") {
@@ -150,6 +152,8 @@ pub(super) struct Import<'d> {
     pub(super) draft: Draft,
     /// Security scheme → how it is sent; declared once it is used.
     pub(super) schemes: BTreeMap<String, Vec<Credential>>,
+    /// What a credential is for → its variable.
+    credentials: BTreeMap<String, String>,
 }
 
 impl Import<'_> {
@@ -260,7 +264,7 @@ impl Import<'_> {
                 request.path = request.path.replace(&written, &format!("${{{variable}}}"));
             }
             "query" => {
-                let hidden = secret.then(|| self.credential(name, None));
+                let hidden = secret.then(|| self.credential(name));
                 let values = hidden.map_or(texts, |hidden| vec![hidden]);
                 let pairs = values.into_iter().map(|value| (name.to_owned(), value));
                 request.query.extend(pairs);
@@ -269,20 +273,12 @@ impl Import<'_> {
                 // These are said to be ignored here.
                 let ignored = ["accept", "content-type", "authorization"];
                 if !ignored.contains(&name.to_ascii_lowercase().as_str()) {
-                    let value = if secret {
-                        self.credential(name, None)
-                    } else {
-                        text
-                    };
+                    let value = if secret { self.credential(name) } else { text };
                     request.set_header(name, value);
                 }
             }
             "cookie" => {
-                let value = if secret {
-                    self.credential(name, None)
-                } else {
-                    text
-                };
+                let value = if secret { self.credential(name) } else { text };
                 add_cookie(request, name, &value);
             }
             _ => {}
@@ -337,18 +333,42 @@ impl Import<'_> {
         variable
     }
 
-    /// A secret variable that the environment fills.
-    pub(super) fn credential(&mut self, name: &str, note: Option<&str>) -> String {
-        let variable = snake_case(name);
-        let environment = variable.to_ascii_uppercase();
+    /// A secret variable for a field or parameter, which the environment fills.
+    pub(super) fn credential(&mut self, name: &str) -> String {
+        self.credential_for(&format!("field {}", snake_case(name)), name, None)
+    }
+
+    /// A secret variable that the environment fills: one for each `purpose`, so that none goes where
+    /// another is asked for.
+    pub(super) fn credential_for(
+        &mut self,
+        purpose: &str,
+        name: &str,
+        note: Option<&str>,
+    ) -> String {
+        if let Some(variable) = self.credentials.get(purpose) {
+            return format!("${{{variable}}}");
+        }
+        let base = snake_case(name);
+        let numbered = (2..).map(|number| format!("{base}_{number}"));
+        let is_free = |name: &String| {
+            let mut taken = self.draft.vars.keys();
+            taken.all(|taken| !taken.eq_ignore_ascii_case(name))
+        };
+        let variable = std::iter::once(base.clone())
+            .chain(numbered)
+            .find(is_free)
+            .unwrap_or(base);
         let wanted = DraftVar::Environment {
-            name: environment,
+            name: variable.to_ascii_uppercase(),
             default: None,
             secret: true,
             note: note.map(str::to_owned),
         };
         self.draft.vars.insert(variable.clone(), wanted);
-        format!("${{{variable}}}")
+        let shown = format!("${{{variable}}}");
+        self.credentials.insert(purpose.to_owned(), variable);
+        shown
     }
 
     /// Every `{name}` of the path must have been a parameter.

@@ -7,7 +7,7 @@ use super::content;
 use super::draft::{DraftBody, DraftPart, DraftRequest, for_each_string, literal};
 use super::har::decoder;
 use super::openapi::{Import, plain};
-use super::secrets::is_secret_name;
+use super::secret_names::is_secret_name;
 
 impl Import<'_> {
     pub(super) fn body(
@@ -74,7 +74,7 @@ impl Import<'_> {
             Json::Object(fields) => {
                 for (name, field) in fields {
                     if is_secret_name(name) && field.is_string() {
-                        *field = Json::String(self.credential(name, None));
+                        *field = Json::String(self.credential(name));
                     } else {
                         self.hide(field);
                     }
@@ -91,7 +91,7 @@ impl Import<'_> {
         };
         let fields = fields.into_iter().map(|(name, value)| {
             let values = if is_secret_name(&name) {
-                vec![self.credential(&name, None)]
+                vec![self.credential(&name)]
             } else if let Json::Array(items) = &value {
                 items.iter().map(plain).collect()
             } else {

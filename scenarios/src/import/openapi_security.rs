@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use super::ImportError;
 use super::draft::DraftRequest;
 use super::openapi::{Import, add_cookie, escaped};
+use super::secrets::BASIC_NOTE;
 
 /// One credential: where it goes, and the template of its value.
 #[derive(Clone)]
@@ -66,32 +67,32 @@ impl Import<'_> {
         let is_basic = text("scheme").eq_ignore_ascii_case("basic");
         let credentials = match (text("type"), text("in")) {
             ("http", _) if is_basic => {
-                let value = self.credential("basic_credentials", Some("base64 of user:password"));
+                let value = self.credential_for("basic", "basic_credentials", Some(BASIC_NOTE));
                 vec![Credential::Header(
                     "authorization".to_owned(),
                     format!("Basic {value}"),
                 )]
             }
             ("http" | "oauth2" | "openIdConnect", _) => {
-                let value = self.credential("token", None);
+                let value = self.credential_for("bearer", "token", None);
                 vec![Credential::Header(
                     "authorization".to_owned(),
                     format!("Bearer {value}"),
                 )]
             }
             ("apiKey", "query") => {
-                let value = self.credential(name, None);
+                let value = self.credential_for(&format!("scheme {name}"), name, None);
                 vec![Credential::Query(text("name").to_owned(), value)]
             }
             ("apiKey", "cookie") => {
-                let value = self.credential(name, None);
+                let value = self.credential_for(&format!("scheme {name}"), name, None);
                 vec![Credential::Header(
                     "cookie".to_owned(),
                     format!("{}={value}", text("name")),
                 )]
             }
             ("apiKey", _) => {
-                let value = self.credential(name, None);
+                let value = self.credential_for(&format!("scheme {name}"), name, None);
                 vec![Credential::Header(text("name").to_ascii_lowercase(), value)]
             }
             (other, _) => {

@@ -224,7 +224,11 @@ impl Reader<'_> {
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || default.as_ref().is_some_and(|text| text.contains('$')) {
-            return Err(self.evaluated(&format!("${{{inner}}}")));
+            // Its default may be a credential.
+            let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let (name, rest) = inner.split_at(end.unwrap_or(inner.len()));
+            let rest = if rest.is_empty() { "" } else { "…" };
+            return Err(self.evaluated(&format!("${{{name}{rest}}}")));
         }
         self.variable(name.to_owned(), default)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Names {
     extracted: BTreeSet<String>,
     /// Extracted by alternatives of which an iteration may have sent none.
     sometimes: BTreeSet<String>,
-    /// Declared secret.
+    /// Declared secret, in `[vars]` or where it is extracted.
     secret: BTreeSet<String>,
 }
 
@@ -51,9 +51,13 @@ impl Names {
             let section = root.key(section);
             let request = section.item(index);
             let place = request.key("extract");
-            for name in extract.keys() {
+            for (name, taken) in extract {
                 check_extracted_name(document, &place.name(name), name)?;
                 names.extracted.insert(name.clone());
+                // What is a secret once is one wherever it comes from.
+                if taken.secret {
+                    names.secret.insert(name.clone());
+                }
             }
         }
         Ok(names)

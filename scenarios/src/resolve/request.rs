@@ -86,7 +86,7 @@ impl<'d> RequestResolver<'d> {
         self.names
             .check_template(document, &place.key("path"), &path, false)?;
         let query = self.pairs(&place.key("query"), &raw.query)?;
-        let headers = self.headers(place, &raw.headers)?;
+        let headers = self.headers(place, &raw.headers, raw.host.is_some())?;
         let body = self.body(place, &raw)?;
         let extract = extract::Context {
             document,
@@ -175,11 +175,13 @@ impl<'d> RequestResolver<'d> {
         Ok(template)
     }
 
-    /// The defaults' headers that the request doesn't have itself, then its own.
+    /// The defaults' headers that the request doesn't have itself, then its own. Credentials among
+    /// the defaults are the target's: another service is sent what the request itself says.
     fn headers(
         &self,
         request: &Place<'_>,
         raw: &Ordered<Scalar>,
+        to_another_service: bool,
     ) -> Result<Vec<(String, Template)>, ScenarioError> {
         let section = request.key("headers");
         let mut own: Vec<(String, Template)> = Vec::new();
@@ -195,7 +197,9 @@ impl<'d> RequestResolver<'d> {
         }
         let mut headers = Vec::with_capacity(self.headers.len() + own.len());
         for default in &self.headers {
-            if own.iter().any(|(name, _)| *name == default.name) {
+            if own.iter().any(|(name, _)| *name == default.name)
+                || (to_another_service && self.is_credential(default))
+            {
                 continue;
             }
             let (root, written) = (Place::Root, default.written.as_str());
@@ -211,6 +215,14 @@ impl<'d> RequestResolver<'d> {
         }
         headers.append(&mut own);
         Ok(headers)
+    }
+
+    /// Whether a default's header is one by its name, or by what it holds.
+    fn is_credential(&self, default: &DefaultHeader) -> bool {
+        let name = default.name.as_str();
+        let mut variables = default.value.variables();
+        matches!(name, "authorization" | "cookie" | "proxy-authorization")
+            || variables.any(|name| self.names.is_secret(name))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unstall_bench_harness::engine::{LoadModel, OpenLoad};
 use unstall_results::capacity::{self, Bounds, Capacity, Search, Step, TrialEnd};
-use unstall_results::record::{self, RunRecord};
+use unstall_results::record::{self, EndpointIdentity, RunRecord};
 use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Stage};
 
@@ -14,6 +14,9 @@ use crate::session::{Agenda, Planned, Turn};
 
 /// No block lasts longer for the sake of a percentile.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
+
+/// Fewer requests than these, of an endpoint that is judged, are no look at all.
+const LOOK_REQUESTS: f64 = 10.0;
 
 /// How its blocks are driven.
 #[derive(Debug, Clone)]
@@ -48,6 +51,7 @@ impl BlockShape {
 #[derive(Debug)]
 pub(crate) struct RateSearch {
     slo: Slo,
+    endpoints: Vec<EndpointIdentity>,
     shape: BlockShape,
     seed: u64,
     arms: Vec<(&'static str, Search)>,
@@ -61,6 +65,7 @@ pub(crate) struct RateSearch {
 impl RateSearch {
     pub(crate) fn new(
         slo: Slo,
+        endpoints: Vec<EndpointIdentity>,
         bounds: Bounds,
         shape: BlockShape,
         arms: &[&'static str],
@@ -68,6 +73,7 @@ impl RateSearch {
     ) -> Self {
         Self {
             slo,
+            endpoints,
             shape,
             seed,
             arms: arms.iter().map(|arm| (*arm, Search::new(bounds))).collect(),
@@ -118,15 +124,17 @@ impl RateSearch {
         self.round += 1;
     }
 
-    /// Far below the capacity a short look is enough; near it, percentiles have the requests
+    /// Far below the capacity a short look is enough, of some requests of each endpoint; near it, percentiles have the requests
     /// from which they may be judged.
     fn load(&self, rate: f64, is_near: bool) -> LoadModel {
-        let needed = if is_near {
-            Duration::try_from_secs_f64(self.slo.requests_needed() as f64 / rate)
-                .map_or(BLOCK_MAX, |needed| needed.min(BLOCK_MAX))
+        let looked = self.slo.arrivals_with(LOOK_REQUESTS, &self.endpoints);
+        let arrivals = if is_near {
+            looked.max(self.slo.arrivals_needed(&self.endpoints))
         } else {
-            Duration::ZERO
+            looked
         };
+        let needed = Duration::try_from_secs_f64(arrivals / rate)
+            .map_or(BLOCK_MAX, |needed| needed.min(BLOCK_MAX));
         // Whole seconds, so that a level stands for one length.
         let seconds = needed.max(self.shape.length).as_secs_f64().ceil();
         LoadModel::Open(OpenLoad {
@@ -194,7 +202,22 @@ mod tests {
             length: Duration::from_secs(5),
             in_flight_max: 10,
         };
-        let search = RateSearch::new(slo, bounds, shape, &["run"], 1);
+        let mut endpoint = EndpointIdentity {
+            name: "GET a".to_owned(),
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            timeout_ms: 1_000,
+            judged: true,
+            share: None,
+        };
+        let search = RateSearch::new(
+            slo.clone(),
+            vec![endpoint.clone()],
+            bounds,
+            shape.clone(),
+            &["run"],
+            1,
+        );
         let seconds = |rate, is_near| match search.load(rate, is_near) {
             LoadModel::Open(open) => open.duration().as_secs(),
             LoadModel::Closed { .. } => 0,
@@ -203,5 +226,15 @@ mod tests {
         assert_eq!(seconds(20.0, true), 20);
         assert_eq!(seconds(1_000.0, true), 5);
         assert_eq!(seconds(0.1, true), 60);
+        // Slow jobs, and rare alternatives, are seen too.
+        assert_eq!(seconds(0.5, false), 20);
+        endpoint.share = Some(0.05);
+        let rare = RateSearch::new(slo, vec![endpoint], bounds, shape, &["run"], 1);
+        let rare = |rate, is_near| match rare.load(rate, is_near) {
+            LoadModel::Open(open) => open.duration().as_secs(),
+            LoadModel::Closed { .. } => 0,
+        };
+        assert_eq!((rare(10.0, false), rare(1_000.0, true)), (20, 8));
+        assert_eq!(rare(1.0, false), 60);
     }
 }
