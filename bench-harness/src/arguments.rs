@@ -23,6 +23,10 @@ mod prove;
 
 pub(crate) use prove::ProveArguments;
 
+mod block_start;
+
+pub(crate) use block_start::BlockStartArguments;
+
 mod scenarios;
 
 pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
@@ -244,15 +248,8 @@ pub(crate) struct AbArguments {
     /// Of an open load: how long arrivals come in each block [default: 400 of them, at least 10s]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "rate")]
     pub(crate) duration: Option<Duration>,
-    /// A command's service is ready when this path answers 2xx
-    #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
-    pub(crate) ready: String,
-    /// Run in a shell before each block, with UNSTALL_ARM and UNSTALL_PAIR set, to restore state
-    #[arg(long, value_name = "CMD")]
-    pub(crate) before_block: Option<String>,
-    /// Seed of the block order and of random values; another one each time by default
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) start: BlockStartArguments,
 }
 
 /// `unstall compare`

@@ -1,14 +1,18 @@
 //! A version of a service as the command line names it: a URL, or the command that starts it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::Context;
 use unstall_bench_harness::command_line::CommandLine;
-use unstall_bench_harness::engine::{Access, Target};
+use unstall_bench_harness::engine::{Access, Stop, Target};
 use unstall_bench_harness::process_group::{ServiceCommand, find_program};
 use unstall_results::record::{Arm, ArmAccess};
+use unstall_scenarios::plan::Plan;
 
+use crate::arguments::BlockStartArguments;
 use crate::before_block::BeforeBlock;
+use crate::opening;
 use crate::session::{Prepared, Stage, Turn};
 
 /// Where a service is to be had.
@@ -21,6 +25,17 @@ pub(crate) enum Version {
 }
 
 impl Version {
+    /// Tries the service, if it is to run already, and the other ones that the scenarios ask.
+    ///
+    /// # Errors
+    /// When one of them can't be reached.
+    pub(crate) fn reachable(&self, plans: &[Arc<Plan>]) -> anyhow::Result<()> {
+        match self {
+            Self::Url { target, .. } => opening::reachable(target, plans),
+            Self::Command(_) => opening::hosts_reachable(plans),
+        }
+    }
+
     /// A URL if it has a scheme, else a command. `options` are those that take it, for the
     /// message.
     pub(crate) fn parse(given: &str, options: &str, access: &Access) -> anyhow::Result<Self> {
@@ -93,6 +108,27 @@ pub(crate) struct Versions<'a> {
     /// A command's service is ready when this path answers.
     pub(crate) ready: String,
     pub(crate) before_block: Option<BeforeBlock<'a>>,
+}
+
+impl<'a> Versions<'a> {
+    /// As the command line says how each block begins.
+    ///
+    /// # Errors
+    /// A command before the blocks that can't be run.
+    pub(crate) fn starting(
+        by_arm: BTreeMap<&'static str, Version>,
+        arguments: &'a BlockStartArguments,
+        stop: &'a Stop,
+    ) -> anyhow::Result<Self> {
+        let before_block = arguments.before_block.as_deref();
+        Ok(Self {
+            by_arm,
+            ready: arguments.ready.clone(),
+            before_block: before_block
+                .map(|line| BeforeBlock::new(line, stop))
+                .transpose()?,
+        })
+    }
 }
 
 impl Stage for Versions<'_> {

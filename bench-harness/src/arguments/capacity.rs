@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{AccessArguments, ScenarioArguments, Spread, duration, url_path};
+use super::{AccessArguments, BlockStartArguments, ScenarioArguments, Spread, duration};
 
 /// The lowest rate: one arrival in the longest block.
 pub(crate) const RATE_MIN: f64 = 0.02;
@@ -62,15 +62,8 @@ pub(crate) struct CapacityArguments {
     /// 100 where the scenario sets up each user]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) in_flight: Option<u32>,
-    /// A command's service is ready when this path answers 2xx
-    #[arg(long, value_name = "PATH", default_value = "/health", value_parser = url_path)]
-    pub(crate) ready: String,
-    /// Run in a shell before each block, with UNSTALL_ARM and UNSTALL_PAIR set, to restore state
-    #[arg(long, value_name = "CMD")]
-    pub(crate) before_block: Option<String>,
-    /// Seed of arrivals, order and random values; another one each time by default
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) start: BlockStartArguments,
 }
 
 /// A share as people write it: `5%`

@@ -11,7 +11,6 @@ use unstall_results::record::Load;
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::AbArguments;
-use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
 use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement};
@@ -42,23 +41,12 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     for version in [&before, &after] {
-        match version {
-            Version::Url { target, .. } => opening::reachable(target, &plans)?,
-            Version::Command(_) => opening::hosts_reachable(&plans)?,
-        }
+        version.reachable(&plans)?;
     }
     let exports = exports.create()?;
     let stop = interrupt::listen()?;
-    let before_block = arguments
-        .before_block
-        .as_deref()
-        .map(|line| BeforeBlock::new(line, &stop))
-        .transpose()?;
-    let mut versions = Versions {
-        by_arm: BTreeMap::from([(BEFORE, before), (AFTER, after)]),
-        ready: arguments.ready,
-        before_block,
-    };
+    let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);
+    let mut versions = Versions::starting(by_arm, &arguments.start, &stop)?;
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for mut session in sessions {
@@ -130,7 +118,7 @@ fn open(
     plan: Arc<Plan>,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
-    let seed = identity::seed(arguments.seed);
+    let seed = identity::seed(arguments.start.seed);
     let levels = Levels::of(arguments, &plan)?;
     let requests = levels.requests_per_endpoint;
     for version in [before, after] {
@@ -154,12 +142,7 @@ fn open(
         warmup_ms_min,
         pairs: design.pairs(),
         seed,
-        state_reset: if arguments.before_block.is_some() {
-            "command"
-        } else {
-            "none"
-        }
-        .to_owned(),
+        state_reset: arguments.start.state_reset(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
         probe: opening::probe(&plan),

@@ -15,7 +15,6 @@ use unstall_results::slo::Slo;
 use unstall_scenarios::plan::{Arrivals, Plan};
 
 use crate::arguments::{CapacityArguments, RATE_MIN};
-use crate::before_block::BeforeBlock;
 use crate::console::{Console, Outcome};
 use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement, ONLY};
@@ -136,10 +135,7 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
         sessions.push((Arc::clone(plan), session));
     }
     for (_, version) in &versions {
-        match version {
-            Version::Url { target, .. } => opening::reachable(target, &plans)?,
-            Version::Command(_) => opening::hosts_reachable(&plans)?,
-        }
+        version.reachable(&plans)?;
     }
     let exports = exports.create()?;
     let stop = interrupt::listen()?;
@@ -148,15 +144,9 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
     for (plan, mut session) in sessions {
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
-        let before_block = arguments.before_block.as_deref();
+        let by_arm = versions.iter().cloned().collect();
         let mut stage = Settling {
-            versions: Versions {
-                by_arm: versions.iter().cloned().collect(),
-                ready: arguments.ready.clone(),
-                before_block: before_block
-                    .map(|line| BeforeBlock::new(line, &stop))
-                    .transpose()?,
-            },
+            versions: Versions::starting(by_arm, &arguments.start, &stop)?,
             endpoints: session.record.scenario.endpoints.clone(),
             slo: slo.clone(),
             stop: stop.clone(),
@@ -253,12 +243,8 @@ fn open(
         warmup_per_user,
         warmup_ms_min,
         pairs: 0,
-        seed: identity::seed(arguments.seed),
-        state_reset: match arguments.before_block {
-            Some(_) => "command",
-            None => "none",
-        }
-        .to_owned(),
+        seed: identity::seed(arguments.start.seed),
+        state_reset: arguments.start.state_reset(),
         store_round_trip_us: None,
         store_round_trip_us_measured: None,
         probe: opening::probe(plan),
