@@ -291,6 +291,7 @@ fn say(look: ProgressLook, rate: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use unstall_bench_harness::engine::Recent;
+    use unstall_results::synthetic::{EndpointSpec, run_record};
 
     use super::*;
 
@@ -310,6 +311,16 @@ mod tests {
             done: VecDeque::new(),
             line_due: None,
         }
+    }
+
+    #[test]
+    fn a_block_s_p95_is_that_of_its_requests_and_not_of_its_worst_second() {
+        let endpoints = [EndpointSpec::new("GET a", 20.0)];
+        let mut block = run_record(1, 400, &endpoints).blocks.remove(0);
+        let of_requests = block.endpoints["GET a"].response.quantile_us(0.95);
+        let said = format!("p95 {}", ms(of_requests.expect("answers")));
+        block.series[0].p95_us = Some(900_000);
+        assert!(describe(&block).contains(&said), "{}", describe(&block));
     }
 
     #[test]

@@ -258,6 +258,9 @@ fn each_mistake_of_a_command_names_its_line_and_a_way_out() {
         "curl https://a.example -X 'BAD METHOD'",
         "curl https://a.example -K config",
         "curl https://a.example --data-urlencode name@file",
+        "curl 'https://a.example/?x=%ff'",
+        "curl -G https://a.example -d x=%ff",
+        "curl https://a.example --url-query +x=%ff",
         "curl ftp://a.example/x?token=hush",
         "curl https:///x",
         "wget https://a.example",
@@ -282,6 +285,21 @@ fn each_mistake_of_a_command_names_its_line_and_a_way_out() {
         "{errors}"
     );
     insta::assert_snapshot!(errors);
+}
+
+#[test]
+fn a_recorded_query_that_no_scenario_can_say_is_told_as_lost() {
+    let recording = r#"{"log": {"entries": [
+        {"request": {"method": "GET", "url": "https://a.example/x?q=%e9"}, "response": {"status": 200}}
+    ]}}"#;
+    let imported = import::har(recording, &Options::default()).expect("a recording");
+    assert!(
+        imported
+            .text
+            .contains("Lost: a query whose percent-codes are no UTF-8"),
+        "{}",
+        imported.text
+    );
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::ImportError;
 use super::ambient;
 use super::content;
-use super::curl_call::Call;
+use super::curl_call::{Call, no_query};
 use super::curl_options::{self, Meaning};
 use super::curl_values::{form_part, method, seconds, text_part, urlencoded, whole};
 use super::draft::{Draft, DraftBody, DraftRequest, DraftVar, literal, variables};
 use super::secret_names::{is_secret_header, is_secret_name};
 use super::secrets::BASIC_NOTE;
 use super::shell::{self, Command, Word};
-use super::url::{self, Url};
+use super::url::Url;
 use crate::error::nearest;
 use crate::resolve::values::is_sendable_header;
 
@@ -345,7 +345,10 @@ impl Import {
         }
         request.host = self.host(&parsed);
         request.path.clone_from(&parsed.path);
-        request.query = parsed.query;
+        let Some(own) = parsed.query else {
+            return Err(no_query(url.line));
+        };
+        request.query = own;
         request.query.extend_from_slice(query);
         content::hide_query(&mut request.query, &mut self.draft.secrets);
         let accepts_events = request
@@ -370,9 +373,7 @@ impl Import {
 
     fn set_body(&mut self, call: &mut Call, line: usize) -> Result<(), ImportError> {
         if call.get {
-            let pairs = url::pairs(&call.data.join("&")).unwrap_or_default();
-            call.query.extend(pairs);
-            call.data.clear();
+            call.data_to_query(line)?;
         }
         let has_body = !call.data.is_empty() || call.data_file.is_some() || !call.parts.is_empty();
         if call.json {

@@ -60,7 +60,15 @@ impl Call {
             Some(text) => text.to_owned(),
             None => urlencoded(value, line)?,
         };
-        self.query.extend(url::pairs(&text).unwrap_or_default());
+        self.query.extend(query_pairs(&text, line)?);
+        Ok(())
+    }
+
+    /// Makes the data a query, as `-G` has it.
+    pub(super) fn data_to_query(&mut self, line: usize) -> Result<(), ImportError> {
+        let pairs = query_pairs(&self.data.join("&"), line)?;
+        self.query.extend(pairs);
+        self.data.clear();
         Ok(())
     }
 
@@ -68,4 +76,14 @@ impl Call {
         self.upload = true;
         self.add_data(&format!("@{value}"), true, line)
     }
+}
+
+fn query_pairs(text: &str, line: usize) -> Result<Vec<(String, String)>, ImportError> {
+    url::pairs(text).ok_or_else(|| no_query(line))
+}
+
+/// A query that a scenario can't say.
+pub(super) fn no_query(line: usize) -> ImportError {
+    let fix = "write its parameters into the scenario by hand, or encode them as UTF-8";
+    ImportError::at_line(line, url::NO_PAIRS, fix)
 }

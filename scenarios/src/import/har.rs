@@ -10,7 +10,7 @@ use super::content;
 use super::draft::{Draft, DraftBody, DraftPart, DraftRequest, host_name, literal};
 use super::secret_names::{is_secret_header, is_secret_name};
 use super::secrets::Secrets;
-use super::url::Url;
+use super::url::{NO_PAIRS, Url};
 use super::{ImportError, Options};
 
 /// What a browser loads to show a page, by its own word for it.
@@ -177,7 +177,7 @@ impl Visit {
                     origin: String::new(),
                     credentials: None,
                     path: "/".to_owned(),
-                    query: Vec::new(),
+                    query: None,
                 });
             }
             Err(ImportError::new(
@@ -319,9 +319,12 @@ impl Recording {
         let mut request = DraftRequest {
             method: entry.request.method.to_ascii_uppercase(),
             path: url.path.clone(),
-            query: url.query.clone(),
+            query: url.query.clone().unwrap_or_default(),
             ..DraftRequest::default()
         };
+        if url.query.is_none() {
+            request.notes.push(format!("Lost: {NO_PAIRS}."));
+        }
         if self.target.as_deref() != Some(url.origin.as_str()) {
             request.host = Some(host_name(&mut self.draft.hosts, &url));
         }
