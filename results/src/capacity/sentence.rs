@@ -196,65 +196,24 @@ fn next_action(finding: &Finding) -> String {
     if finding.is_stopped {
         return "Measure again, to the end".to_owned();
     }
-    let is = |of: fn(&Capacity) -> bool| finding.arms.iter().any(|arm| of(&arm.capacity));
-    let text = if finding.arms.iter().any(super::is_idle) {
-        "Begin with a higher --from: what the objective is about is too rare among the requests"
-    } else if is(|of| matches!(of, Capacity::Unknown)) {
-        "See why the blocks are not valid, and measure again"
-    } else if is(|of| matches!(of, Capacity::Below { .. })) {
-        "Look at the service with `unstall run` at one user, or ask with a lower --from or another \
-         --slo"
-    } else if is(|of| {
-        matches!(
-            of,
-            Capacity::AtLeast {
-                because: Ceiling::Generator,
-                ..
-            }
-        )
-    }) {
-        "Give the load generator cores of its own, or another machine, to ask for more"
-    } else if is(|of| {
-        matches!(
-            of,
-            Capacity::AtLeast {
-                because: Ceiling::Asked,
-                ..
-            }
-        )
-    }) {
-        "Ask for more with a higher --to"
-    } else if is(|of| {
-        matches!(
-            of,
-            Capacity::AtLeast {
-                because: Ceiling::Ended,
-                ..
-            }
-        )
-    }) {
-        "Measure again with more --blocks, or begin with a higher --from"
-    } else if is(|of| {
-        matches!(
-            of,
-            Capacity::Found {
-                is_precise: false,
-                ..
-            }
-        )
-    }) {
-        "Measure with longer blocks (--block), or on a quieter machine"
+    let obstacle = if finding.arms.iter().any(super::is_idle) {
+        let rare = "Begin with a higher --from: what the objective is about is too rare among the \
+                    requests";
+        Some(rare)
     } else {
-        match finding.verdict {
-            Some(Verdict::Regression) => {
-                "Find out what holds the new version up at the rate at which it fails: `unstall \
-                 watch`"
-            }
-            Some(Verdict::Inconclusive) => "Ask for more precision with --precision",
-            Some(Verdict::Pass) => "Keep the new version; plan with the lower end of its interval",
-            _ => "Plan with the lower end of the interval",
-        }
+        let obstacles = finding.arms.iter().filter_map(|arm| obstacle(arm.capacity));
+        obstacles
+            .min_by_key(|(rank, _)| *rank)
+            .map(|(_, text)| text)
     };
+    let text = obstacle.unwrap_or(match finding.verdict {
+        Some(Verdict::Regression) => {
+            "Find out what holds the new version up at the rate at which it fails: `unstall watch`"
+        }
+        Some(Verdict::Inconclusive) => "Ask for more precision with --precision",
+        Some(Verdict::Pass) => "Keep the new version; plan with the lower end of its interval",
+        _ => "Plan with the lower end of the interval",
+    });
     match finding.verdict {
         Some(Verdict::Inconclusive) if finding.ratio.is_some_and(|of| of.estimate.is_some()) => {
             format!(
@@ -264,4 +223,34 @@ fn next_action(finding: &Finding) -> String {
         }
         _ => text.to_owned(),
     }
+}
+
+/// What to do about a capacity that isn't known well enough, the most pressing first.
+fn obstacle(capacity: Capacity) -> Option<(u8, &'static str)> {
+    Some(match capacity {
+        Capacity::Unknown => (0, "See why the blocks are not valid, and measure again"),
+        Capacity::Below { .. } => (
+            1,
+            "Look at the service with `unstall run` at one user, or ask with a lower --from or \
+             another --slo",
+        ),
+        Capacity::AtLeast { because, .. } => match because {
+            Ceiling::Generator => (
+                2,
+                "Give the load generator cores of its own, or another machine, to ask for more",
+            ),
+            Ceiling::Asked => (3, "Ask for more with a higher --to"),
+            Ceiling::Ended => (
+                4,
+                "Measure again with more --blocks, or begin with a higher --from",
+            ),
+        },
+        Capacity::Found {
+            is_precise: false, ..
+        } => (
+            5,
+            "Measure with longer blocks (--block), or on a quieter machine",
+        ),
+        Capacity::Found { .. } => return None,
+    })
 }
