@@ -41,6 +41,8 @@ const USERS: u32 = 20;
 const REQUESTS: u64 = 60_000;
 /// Stretches of the request whose price is given, by the benchmark that gives it.
 const STRETCHES_PRICED: f64 = 5.0;
+/// Of a request's stretches, those that are no poll: the call and the dropping of the body.
+const STRETCHES_BESIDE_POLLS: f64 = 2.0;
 /// One stretch with or without a watch.
 const STRETCH: Duration = Duration::from_secs(3);
 /// For a watch to find the loops before its stretch begins.
@@ -121,6 +123,8 @@ fn share(plan: &Arc<Plan>, service: &ServiceProcess, prices: &Prices) -> Result<
     };
     let requests = measured.completed as f64;
     let polls = (polls(&after) - polls(&before)) as f64 / requests;
+    // The rest: the call, and what comes after the response.
+    let futures = (polls - STRETCHES_BESIDE_POLLS).max(1.0);
     let parks = after.runtime_metrics.parks - before.runtime_metrics.parks;
     let parks = parks as f64 / requests;
     let cpu_us = (cpu_after - cpu_before).as_secs_f64() * 1e6 / requests;
@@ -131,6 +135,7 @@ fn share(plan: &Arc<Plan>, service: &ServiceProcess, prices: &Prices) -> Result<
     } = prices;
     let further = polls - STRETCHES_PRICED;
     let monitor_us = (request_ns + further * poll_ns + parks * park_ns) / 1e3;
+    let futures_us = (futures * poll_ns + parks * park_ns) / 1e3;
     Ok(format!(
         "| per `/health` request, {USERS} users | |\n|---|---|\n\
          | CPU of the service | {cpu_us:.2} µs |\n\
@@ -138,7 +143,9 @@ fn share(plan: &Arc<Plan>, service: &ServiceProcess, prices: &Prices) -> Result<
          | the monitor's price of {STRETCHES_PRICED} of them and of finding the endpoint | {request_ns:.0} ns |\n\
          | of one more, or less | {poll_ns:.0} ns |\n\
          | parks, {park_ns:.0} ns each | {parks:.3} |\n\
-         | the monitor's share of the CPU | {:.2} % |\n",
+         | share of the CPU: polls of the handler and the body ({futures:.2}), and parks | {:.2} % |\n\
+         | share of the CPU: all, with finding the endpoint, the call and the dropping | {:.2} % |\n",
+        100.0 * futures_us / cpu_us,
         100.0 * monitor_us / cpu_us
     ))
 }

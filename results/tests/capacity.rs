@@ -265,7 +265,9 @@ proptest! {
             search.learn(Trial { rate, end: TrialEnd::Spoilt });
         }
         prop_assert_eq!(search.close(), Capacity::Unknown);
-        prop_assert!(search.trials().len() <= 20, "{:?}", search.trials());
+        // Sixteen is four halvings, of rates that are rounded: the fifth may stop just above the
+        // lowest, which is then asked for too. Four blocks each.
+        prop_assert!(search.trials().len() <= 24, "{:?}", search.trials());
     }
 }
 
