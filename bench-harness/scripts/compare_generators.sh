@@ -11,7 +11,9 @@
 #
 # In each round every tool runs once, each time another one first; its ratio to wrk is that of the
 # same round. CPU is user and system time of the whole process, its start included, over requests
-# that were answered. The server is one nginx worker. wrk and h2load have one thread, oha is told
+# that were answered. What unstall does before any load (for half a second it measures what this
+# machine can do at most) doesn't grow with the load: each round measures it by a run of one request
+# per user, leaves it out and prints it below. The server is one nginx worker. wrk and h2load have one thread, oha is told
 # to have one, and unstall and k6 choose.
 #
 # Needs nginx and wrk; h2load (nghttp2-client), oha and k6 are taken along when they are on PATH, or
@@ -120,15 +122,17 @@ scenario() { # body
 }
 
 # Makes the array `command` and the environment for a tool, a body, connections and seconds.
-command_of() { # tool, body, connections, seconds
-    local tool=$1 body=$2 connections=$3 time=$4
+command_of() { # tool, body, connections, seconds; 0 seconds: one request per user, of unstall only
+    local tool=$1 body=$2 connections=$3 time=$4 amount
     case $tool in
     wrk) command=(wrk -t1 -c"$connections" -d"${time}s" "$url/$body") ;;
     unstall)
         scenario "$body" >"$folder/$body.toml"
         rm -f "$folder/record.json"
+        amount=(--duration "${time}s")
+        [ "$time" != 0 ] || amount=(--requests "$connections")
         command=("$unstall" run "$folder/$body.toml" --target "$url" -c "$connections" --warmup 0
-            --duration "${time}s" --json --out "$folder/record.json")
+            "${amount[@]}" --json --out "$folder/record.json")
         ;;
     oha) command=(env TOKIO_WORKER_THREADS=1 "$oha" -z "${time}s" -c "$connections" --no-tui "$url/$body") ;;
     h2load) command=("$h2load" --h1 -t1 -c"$connections" -D"$time" "$url/$body") ;;
@@ -158,12 +162,11 @@ print(sum(block["completed"] for block in blocks))' <"$folder/record.json" ;;
     esac
 }
 
-# One run of a tool: adds a line "requests/s, user µs, system µs" to its list.
-measure() { # tool, body, connections
-    local tool=$1 out=$folder/$1.out count
-    command_of "$tool" "$2" "$3" "$seconds"
+# Runs a tool once, and leaves "wall, user, system" seconds in the file `time`.
+run_once() { # tool, body, connections, seconds
+    local tool=$1 out=$folder/$1.out status=0
+    command_of "$tool" "$2" "$3" "$4"
     TIMEFORMAT='%R %U %S'
-    local status=0
     { time "${command[@]}" >"$out" 2>"$out.errors"; } 2>"$folder/time" || status=$?
     case $tool/$status in
     */0) ;;
@@ -174,13 +177,27 @@ measure() { # tool, body, connections
         exit 1
         ;;
     esac
+}
+
+# One run of a tool: adds a line "requests/s, user µs, system µs" to its list.
+measure() { # tool, body, connections
+    local tool=$1 out=$folder/$1.out count fixed="0 0 0"
+    if [ "$tool" = unstall ]; then
+        run_once "$tool" "$2" "$3" 0
+        fixed=$(cat "$folder/time")
+        echo "$fixed" >>"$folder/fixed.list"
+    fi
+    run_once "$tool" "$2" "$3" "$seconds"
     count=$(answered "$tool" "$out") && [ "${count:-0}" -gt 0 ] || {
         echo "$tool didn't get what it asked for:" >&2
         cat "$out" "$out.errors" >&2
         exit 1
     }
-    awk -v count="$count" 'END { printf "%.0f %.3f %.3f\n", count / $1, $2 * 1e6 / count, $3 * 1e6 / count }' \
-        "$folder/time" >>"$folder/$tool.list"
+    awk -v count="$count" -v fixed="$fixed" 'END {
+        split(fixed, before, " ")
+        printf "%.0f %.3f %.3f\n", count / ($1 - before[1]),
+            ($2 - before[2]) * 1e6 / count, ($3 - before[3]) * 1e6 / count
+    }' "$folder/time" >>"$folder/$tool.list"
 }
 
 compare() { # body, connections
@@ -208,6 +225,9 @@ print(f"| {sys.argv[1]} | {median(row[0] for row in rows):.0f} "
       f"| {median(one / (row[4] + row[5]) for one, row in zip(cpu, rows)):.2f} "
       f"| {median(row[0] / row[3] for row in rows):.2f} |")' "$tool"
     done
+    awk '{ cpu += $2 + $3; wall += $1 } END {
+        printf "\nBefore the load, left out above: unstall used %.2f s of CPU in %.2f s.\n", cpu / NR, wall / NR
+    }' "$folder/fixed.list"
 }
 
 body_name() {
