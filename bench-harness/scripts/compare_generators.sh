@@ -6,7 +6,7 @@
 # Parts: small/1 small/50 small/1000 large/1 large/50 large/1000 stream/50, which print throughput
 # and CPU per request, and memory/50 memory/1000, which print the peak memory after 10 s and 60 s;
 # small, large, stream and memory stand for all of theirs, and no part at all for everything (about
-# half an hour). The body is 15 bytes, 100 kB, or a stream of 200 events, which every tool reads to
+# twenty minutes). The body is 15 bytes, 100 kB, or a stream of 200 events, which every tool reads to
 # its end and only unstall reads event by event.
 #
 # In each round every tool runs once, each time another one first; its ratio to wrk is that of the
@@ -22,7 +22,7 @@
 set -euo pipefail
 
 rounds=5
-seconds=5
+seconds=3
 parts=()
 while [ $# -gt 0 ]; do
     case $1 in
