@@ -220,7 +220,9 @@ fn assemble(
         open: measurement.open,
         generator_busy_share: measurement.generator_busy_share,
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
+        stalls: None,
         steal_share: surroundings.steal_share,
+        cpu_pressure_share: None,
         validity,
     };
     MeasuredBlock {

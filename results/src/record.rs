@@ -14,11 +14,13 @@ use crate::histogram::LatencyHistogram;
 pub use capacity::CapacityLoad;
 pub use monitor::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
 pub use open::{OpenBlock, OpenLoad, OpenStage};
+pub use stalls::{BLAMES_MAX, Blame, Stalls};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
 mod capacity;
 mod monitor;
 mod open;
+mod stalls;
 mod watched;
 
 /// The schema name every record carries.
@@ -26,7 +28,7 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 3;
+pub const SCHEMA_MINOR: u32 = 4;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
@@ -184,6 +186,10 @@ pub struct Load {
     /// The question, where the highest rate was searched at which an objective holds. Since 1.3.
     #[serde(default)]
     pub capacity: Option<CapacityLoad>,
+    /// Numbers of pairs after each of which the comparison may be judged and ended; empty: once,
+    /// after all. Since 1.4.
+    #[serde(default)]
+    pub looks: Vec<u32>,
 }
 
 /// The bystander probe: requests at a constant rate, whatever the answers do.
@@ -288,6 +294,9 @@ pub struct Block {
     /// What became of the arrivals, where the load was open. Since 1.3.
     #[serde(default)]
     pub open: Option<OpenBlock>,
+    /// When its loops were held and whom that kept waiting, where its monitor tells. Since 1.4.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
     /// CPU that the generator itself used, without that of the probe.
     pub generator_cpu_us: u64,
     /// Largest share of the block's time for which one of the generator's threads computed, 0 to
@@ -296,6 +305,10 @@ pub struct Block {
     pub generator_busy_share: Option<f64>,
     /// Share of CPU time stolen by the hypervisor meanwhile, 0 to 1.
     pub steal_share: Option<f64>,
+    /// Share of the time in which something on the machine waited for a core, 0 to 1, by the
+    /// kernel's pressure stall information. Since 1.4.
+    #[serde(default)]
+    pub cpu_pressure_share: Option<f64>,
     /// Whether the block may be judged.
     pub validity: BlockValidity,
 }

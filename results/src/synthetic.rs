@@ -196,7 +196,9 @@ impl Session {
             open: None,
             generator_busy_share: Some(0.2),
             generator_cpu_us: offered * 12,
+            stalls: None,
             steal_share: Some(0.001),
+            cpu_pressure_share: None,
             validity: BlockValidity {
                 ok: true,
                 reasons: Vec::new(),
@@ -396,6 +398,7 @@ fn envelope(
             probe: None,
             open: None,
             capacity: None,
+            looks: Vec::new(),
         },
         step: Some(step(endpoints)),
         arms: [("before", "blocking"), ("after", "async")]

@@ -130,23 +130,17 @@ impl RunRecord {
                 format!("{}, expected 0 or 1", block.position),
             );
         }
-        if block
-            .steal_share
-            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        let shares = [
+            ("steal_share", block.steal_share),
+            ("generator_busy_share", block.generator_busy_share),
+            ("cpu_pressure_share", block.cpu_pressure_share),
+        ];
+        let is_no_share = |share: f64| !(0.0..=1.0).contains(&share);
+        if let Some((name, _)) = shares
+            .iter()
+            .find(|(_, share)| share.is_some_and(is_no_share))
         {
-            return violation(
-                place("steal_share"),
-                "expected a share between 0 and 1".to_owned(),
-            );
-        }
-        if block
-            .generator_busy_share
-            .is_some_and(|share| !(0.0..=1.0).contains(&share))
-        {
-            return violation(
-                place("generator_busy_share"),
-                "expected a share between 0 and 1".to_owned(),
-            );
+            return violation(place(name), "expected a share between 0 and 1".to_owned());
         }
         if let Some(open) = &block.open {
             validate_open(&place("open"), open)?;

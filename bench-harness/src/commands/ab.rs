@@ -148,6 +148,7 @@ fn open(
         probe: opening::probe(&plan),
         open: open_record,
         capacity: None,
+        looks: Vec::new(),
     };
     Opening {
         placement: Placement::of(common),

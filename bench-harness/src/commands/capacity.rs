@@ -259,6 +259,7 @@ fn open(
             precision: arguments.precision,
             blocks_max: arguments.blocks,
         }),
+        looks: Vec::new(),
     };
     let arms: BTreeMap<_, _> = versions
         .iter()

@@ -194,6 +194,7 @@ fn open(
         probe: opening::probe(&replay.scenario),
         open: None,
         capacity: None,
+        looks: Vec::new(),
     };
     let arm = |line: &str| Arm {
         command: Some(line.to_owned()),

@@ -148,6 +148,7 @@ fn open(arguments: &RunArguments, target: &Target, plan: Arc<Plan>) -> anyhow::R
         probe: opening::probe(&plan),
         open: levels.open,
         capacity: None,
+        looks: Vec::new(),
     };
     let turn = |load| Turn {
         arm: ONLY,

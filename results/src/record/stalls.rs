@@ -1,0 +1,41 @@
+//! What a block keeps of the moments at which the service's loop was held.
+
+use serde::{Deserialize, Serialize};
+
+/// Pairs of culprit and victim that a block keeps, the longest in sum first.
+pub const BLAMES_MAX: usize = 200;
+
+/// Holds of the service's event loops, as its monitor told them with their times, and whom they
+/// kept waiting.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Shorter holds aren't told one by one.
+    pub threshold_us: u64,
+    /// Holds whose times are known.
+    pub placed: u64,
+    /// Holds that were counted, but of which the times were lost.
+    pub unplaced: u64,
+    /// Per second since the block began: time in which a loop was held.
+    pub by_second_us: Vec<u64>,
+    /// Who kept whom waiting; at most [`BLAMES_MAX`].
+    pub blame: Vec<Blame>,
+    /// What is beyond that number, together.
+    pub blame_others_us: u64,
+    /// Requests of which no times were kept, so that nobody is blamed for them.
+    pub requests_untold: u64,
+}
+
+/// One route's holds, and one endpoint's requests that were under way meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blame {
+    /// Route or task that held the loop, as the monitor names it.
+    pub culprit: String,
+    /// Where in the service's sources, if that is known.
+    pub line: Option<String>,
+    /// Endpoint of the scenario whose requests were under way.
+    pub victim: String,
+    /// Requests of the victim that at least one of the holds overlapped.
+    pub requests: u64,
+    /// For how long, in sum over requests.
+    pub overlapped_us: u64,
+}
