@@ -1,6 +1,7 @@
-//! A CA of the tests, and what it and others sign: certificates that are right, and wrong in one
-//! way each.
+//! A CA for tests and the self-test, and what it signs: certificates that are right, and wrong in
+//! one way each. It lives as long as its owner, and nobody else trusts it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,48 +14,65 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 /// One CA.
-pub(crate) struct Authority {
+#[derive(Debug)]
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate with its key.
-pub(crate) struct Identity {
-    pub(crate) certificate_pem: String,
-    pub(crate) key_pem: String,
-    chain: Vec<CertificateDer<'static>>,
+#[derive(Debug, Clone)]
+pub struct Identity {
+    certificate_pem: String,
+    key_pem: String,
+    certificate_der: CertificateDer<'static>,
     key_der: Vec<u8>,
 }
 
 impl Authority {
-    pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    /// A CA of this name, with a new key.
+    ///
+    /// # Errors
+    /// When this machine has no randomness to make a key of.
+    pub fn new(name: &str) -> io::Result<Self> {
+        let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("a CA");
-        Self { issuer }
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let issuer = CertifiedIssuer::self_signed(params, key).map_err(io::Error::other)?;
+        Ok(Self { issuer })
     }
 
-    pub(crate) fn pem(&self) -> String {
+    /// Its certificate, as a file has it.
+    #[must_use]
+    pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    pub(crate) fn der(&self) -> CertificateDer<'static> {
+    /// The same as TLS has it.
+    #[must_use]
+    pub fn der(&self) -> CertificateDer<'static> {
         self.issuer.der().clone()
     }
 
     /// The CA's own certificate as a server's: what `openssl req -x509` makes.
-    pub(crate) fn itself(&self) -> Identity {
+    #[must_use]
+    pub fn itself(&self) -> Identity {
         Identity::of(self.issuer.der(), self.issuer.pem(), self.issuer.key())
     }
 
     /// A server's certificate for these names and addresses.
-    pub(crate) fn server(&self, names: &[&str]) -> Identity {
+    ///
+    /// # Errors
+    /// When one of them is no name, or there is no randomness.
+    pub fn server(&self, names: &[&str]) -> io::Result<Identity> {
         self.sign(names, ExtendedKeyUsagePurpose::ServerAuth, |_| {})
     }
 
     /// One whose time was over long ago.
-    pub(crate) fn expired(&self, names: &[&str]) -> Identity {
+    ///
+    /// # Errors
+    /// As [`Authority::server`].
+    pub fn expired(&self, names: &[&str]) -> io::Result<Identity> {
         self.sign(names, ExtendedKeyUsagePurpose::ServerAuth, |params| {
             params.not_before = date_time_ymd(2020, 1, 1);
             params.not_after = date_time_ymd(2021, 1, 1);
@@ -62,7 +80,10 @@ impl Authority {
     }
 
     /// A client's certificate.
-    pub(crate) fn client(&self) -> Identity {
+    ///
+    /// # Errors
+    /// As [`Authority::server`].
+    pub fn client(&self) -> io::Result<Identity> {
         self.sign(&["client"], ExtendedKeyUsagePurpose::ClientAuth, |_| {})
     }
 
@@ -71,14 +92,16 @@ impl Authority {
         names: &[&str],
         usage: ExtendedKeyUsagePurpose,
         change: impl FnOnce(&mut CertificateParams),
-    ) -> Identity {
+    ) -> io::Result<Identity> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).expect("names");
+        let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
         params.extended_key_usages.push(usage);
         change(&mut params);
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        Identity::of(certificate.der(), certificate.pem(), &key)
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .map_err(io::Error::other)?;
+        Ok(Identity::of(certificate.der(), certificate.pem(), &key))
     }
 }
 
@@ -87,24 +110,37 @@ impl Identity {
         Self {
             certificate_pem: pem,
             key_pem: key.serialize_pem(),
-            chain: vec![der.clone()],
+            certificate_der: der.clone(),
             key_der: key.serialize_der(),
         }
     }
 
-    /// As a TLS server wants it.
-    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()));
-        let provider = ring::default_provider();
-        let certified = CertifiedKey::from_der(self.chain.clone(), key, &provider);
-        Arc::new(certified.expect("they belong together"))
+    /// Its private key, as a file has it.
+    #[must_use]
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
     }
 
-    /// Both files, as the command line wants them.
-    pub(crate) fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
+    /// As a TLS server wants it.
+    ///
+    /// # Errors
+    /// When TLS doesn't take them.
+    pub fn certified(&self) -> io::Result<Arc<CertifiedKey>> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()));
+        let chain = vec![self.certificate_der.clone()];
+        let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        certified.map(Arc::new).map_err(io::Error::other)
+    }
+
+    /// Certificate and key in the files `client.pem` and `client.key`, as a command line wants
+    /// them.
+    ///
+    /// # Errors
+    /// When the folder can't be written.
+    pub fn write(&self, folder: &Path) -> io::Result<(PathBuf, PathBuf)> {
         let (certificate, key) = (folder.join("client.pem"), folder.join("client.key"));
-        std::fs::write(&certificate, &self.certificate_pem).expect("writable");
-        std::fs::write(&key, &self.key_pem).expect("writable");
-        (certificate, key)
+        std::fs::write(&certificate, &self.certificate_pem)?;
+        std::fs::write(&key, &self.key_pem)?;
+        Ok((certificate, key))
     }
 }
