@@ -22,3 +22,4 @@ pub mod process_sample;
 pub mod proof;
 pub mod route_template;
 pub mod stream;
+pub mod time_wait;

@@ -57,12 +57,21 @@ pub fn allow_connections(connections: u64, to_one_address: u64) -> Result<(), Li
     if to_one_address == 0 {
         return Ok(());
     }
-    // Where the kernel doesn't tell, there is nothing to compare with.
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-    match range.ok().and_then(|range| port_count(&range)) {
+    match port_range() {
         Some(available) => ports(to_one_address + PORTS_BESIDE, available),
         None => Ok(()),
     }
+}
+
+/// How many connections to one address can have a port at the same time, if the kernel tells.
+pub fn ports_available() -> Option<u64> {
+    port_range().map(|all| all.saturating_sub(PORTS_BESIDE))
+}
+
+/// Ports of [`port_count`]; where the kernel doesn't tell, there is nothing to compare with.
+fn port_range() -> Option<u64> {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    range.ok().and_then(|range| port_count(&range))
 }
 
 /// How many descriptors this process may have now, if the kernel tells.

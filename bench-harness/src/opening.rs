@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use unstall_bench_harness::engine::{self, Target, Warmup};
-use unstall_bench_harness::{limits, machine};
+use unstall_bench_harness::engine::{self, Amount, LoadModel, Target, Warmup};
+use unstall_bench_harness::{limits, machine, time_wait};
 use unstall_results::level;
 use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, OpenLoad, ProbeLoad, RunRecord,
@@ -16,6 +16,7 @@ use unstall_scenarios::plan::{HttpVersion, Plan};
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
+use crate::console::Console;
 use crate::exports::Exports;
 use crate::identity;
 use crate::record_file::{Placement, RecordFile};
@@ -172,6 +173,42 @@ fn connections_per_user(services: &[(Option<String>, Target)]) -> (u64, u64) {
     // Two services at one address would be one; only a proxy stands for several.
     let to_one_address = proxied.count().max(over_tcp.count().min(1));
     (services.len() as u64, to_one_address as u64)
+}
+
+/// Says where a version's blocks may use up this machine's ports: one that runs already, or, as
+/// `None`, one that is started anew, at an address of its own, for each block.
+pub(crate) fn note_ports(
+    console: &Console,
+    session: &Session,
+    versions: &[(&'static str, Option<&Target>)],
+) {
+    let rounds = session.record.load.warmup_per_user;
+    let mut told = BTreeSet::new();
+    for (arm, target) in versions {
+        if target.is_some_and(|target| target.socket().is_some()) {
+            continue;
+        }
+        let is_here = target.is_none_or(Target::is_here);
+        let own = session.turns.iter().filter(|turn| turn.arm == *arm);
+        let blocks: Vec<&LoadModel> = own.map(|turn| &turn.load).collect();
+        // A search has none yet, and goes up to what the service can do.
+        let unbounded = LoadModel::Closed {
+            users: 1,
+            amount: Amount::For(Duration::ZERO),
+        };
+        let addresses: Vec<Vec<&LoadModel>> = match target {
+            _ if blocks.is_empty() => vec![vec![&unbounded]],
+            Some(_) => vec![blocks],
+            None => blocks.into_iter().map(|block| vec![block]).collect(),
+        };
+        let foreseen = addresses
+            .iter()
+            .filter_map(|blocks| time_wait::foresee(&session.plan, is_here, blocks, rounds));
+        told.extend(foreseen.map(|shortage| format!("{}: {shortage}", session.plan.name)));
+    }
+    for line in told {
+        console.note(line);
+    }
 }
 
 /// Whether anything answers there in the way that the plans ask for, up to the end of a TLS

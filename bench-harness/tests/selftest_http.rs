@@ -50,6 +50,7 @@ fn every_case_is_as_it_has_to_be() {
         "descriptors-soft",
         "descriptors-used-up",
         "no-ports",
+        "ports-foreseen",
         "slow-resolver",
         "silent-resolver",
         "backlog-full",

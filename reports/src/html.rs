@@ -3,9 +3,11 @@
 //!
 //! Order: the answer (sentence, verdict, validity, worst cell, next action), the
 //! ledger when several steps were measured, then each measurement with its
-//! cells, criteria, bystander, event loop, percentiles, streams, course and environment.
+//! cells, criteria, bystander, event loop, percentiles, streams, answers, course and
+//! environment.
 
 mod answer;
+mod answers;
 mod bystander;
 mod capacity;
 mod cells;

@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Coded(&'static str, &'static str),
     /// With that status, to that place.
     Redirect(u16, Option<String>),
+    /// With that cookie.
+    Cookie(String),
     /// In two writes, cut there.
     Split(usize),
     /// Ends there, so.
@@ -155,6 +157,10 @@ impl Fault {
                 coded.map_or(Self::Unknown, |(coding, state)| Self::Coded(coding, state))
             }
             ["redirect", status, to @ ..] => redirect(status, to),
+            ["cookie", name, value] => Self::Cookie(format!("{name}={value}; Path=/")),
+            ["cookie", name, value, "secure"] => {
+                Self::Cookie(format!("{name}={value}; Path=/; Secure"))
+            }
             ["split", at] => number(at).map_or(Self::Unknown, Self::Split),
             ["cut", at] => number(at).map_or(Self::Unknown, |at| Self::Cut(at, Ending::Close)),
             ["reset-at", at] => number(at).map_or(Self::Unknown, |at| Self::Cut(at, Ending::Reset)),
@@ -212,6 +218,10 @@ impl Fault {
                     "HTTP/1.1 {status} Elsewhere\r\n{}Content-Length: 9\r\n\r\nelsewhere",
                     location.collect::<String>()
                 ))
+            }
+            Self::Cookie(cookie) => {
+                let cookie = format!("\r\nSet-Cookie: {cookie}\r\n");
+                whole(&right_answer().replacen("\r\n", &cookie, 1))
             }
             Self::Framing(name) => framing_fault::script(name),
             Self::Split(at) => framing_fault::split(*at),

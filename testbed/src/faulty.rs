@@ -71,6 +71,7 @@ pub enum Behaviour {
 /// | `/split/{n}` | `/ok` in two writes, cut after n bytes |
 /// | `/cut/{n}`, `/reset-at/{n}` | `/ok` up to its n-th byte, then FIN or RST |
 /// | `/redirect/{3xx}/{to}` | a `Location`, by `to`: `hops/{n}` (relative, then `/ok`), `loop`, `nowhere` (none), `port/{port}/{path}`, `host/{host}/{path}` |
+/// | `/cookie/{name}/{value}` | `/ok` with that cookie for all paths; behind it `/secure`: for TLS only |
 /// | `/coded/{coding}/{state}` | `/ok` by `gzip`, `deflate`, `raw-deflate` or `br`: `whole`, `bytes` (a chunk each), `cut`, `spoilt`, or with `more` behind it |
 /// | `/early/read` | 413 before the body is read; then it is read |
 /// | `/early/half-close` | 413 with `Connection: close` before the body is read, then FIN; the body is read |

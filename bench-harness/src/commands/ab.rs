@@ -43,6 +43,10 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     for version in [&before, &after] {
         version.reachable(&plans)?;
     }
+    let targets = [(BEFORE, before.target()), (AFTER, after.target())];
+    for session in &sessions {
+        opening::note_ports(console, session, &targets);
+    }
     let exports = exports.create()?;
     let stop = interrupt::listen()?;
     let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);

@@ -137,6 +137,13 @@ pub(crate) fn execute(arguments: CapacityArguments, console: &Console) -> anyhow
     for (_, version) in &versions {
         version.reachable(&plans)?;
     }
+    let targets: Vec<_> = versions
+        .iter()
+        .map(|(arm, one)| (*arm, one.target()))
+        .collect();
+    for (_, session) in &sessions {
+        opening::note_ports(console, session, &targets);
+    }
     let exports = exports.create()?;
     let stop = interrupt::listen()?;
     let floor = floor::measure()?;

@@ -67,6 +67,7 @@ pub(crate) fn execute(arguments: &RunArguments, console: &Console) -> anyhow::Re
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for mut session in sessions {
+        opening::note_ports(console, &session, &[(ONLY, Some(&target))]);
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut Running(target.clone()), console, &stop)?;

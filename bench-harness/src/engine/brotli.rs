@@ -37,14 +37,7 @@ impl Brotli {
     /// It isn't Brotli, or goes on behind its end.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
         if self.has_ended {
-            return if input.is_empty() {
-                Ok(Step {
-                    read: 0,
-                    written: 0,
-                })
-            } else {
-                Err(CodingFault::More("br"))
-            };
+            return Step::behind_the_end(input, "br");
         }
         let (mut left, mut read) = (input.len(), 0);
         let (mut room, mut written, mut total) = (output.len(), 0, 0);

@@ -99,6 +99,22 @@ pub(super) struct Step {
     pub(super) written: usize,
 }
 
+impl Step {
+    /// What may follow a body of the coding of this name: nothing.
+    ///
+    /// # Errors
+    /// There is more.
+    pub(super) fn behind_the_end(input: &[u8], name: &'static str) -> Result<Self, CodingFault> {
+        if !input.is_empty() {
+            return Err(CodingFault::More(name));
+        }
+        Ok(Self {
+            read: 0,
+            written: 0,
+        })
+    }
+}
+
 impl Decoder {
     pub(super) fn new(coding: Coding) -> Self {
         let form = match coding {

@@ -35,14 +35,7 @@ impl Inflate {
     /// It isn't deflated, or goes on behind its end.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingFault> {
         if self.has_ended {
-            return if input.is_empty() {
-                Ok(Step {
-                    read: 0,
-                    written: 0,
-                })
-            } else {
-                Err(CodingFault::More("deflate"))
-            };
+            return Step::behind_the_end(input, "deflate");
         }
         let (step, has_ended) = inflate(&mut self.inflate, "deflate", input, output)?;
         self.has_ended = has_ended;

@@ -37,6 +37,10 @@ use super::wire::{Parts, Wire};
 /// enough that the network between them never idles, as browsers have it, and there is only one
 /// stream at a time.
 const WINDOW_BYTES: u32 = 1 << 20;
+/// So many DATA frames of a few bytes may wait for us at once, as streams of words have them that
+/// were held up somewhere; the library takes a fraction of it for an attack. What it counts is how
+/// much such a frame is smaller than 256 bytes.
+const SMALL_FRAMES_BUDGET: usize = 65_536 * 256;
 /// More is no head (browsers take 256 KiB).
 const HEADER_LIST_BYTES_MAX: u32 = 256 * 1024;
 
@@ -76,6 +80,7 @@ impl Http2 {
             .initial_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
             .max_header_list_size(HEADER_LIST_BYTES_MAX)
+            .data_frame_budget(SMALL_FRAMES_BUDGET)
             .enable_push(false)
             .handshake(socket)
             .await

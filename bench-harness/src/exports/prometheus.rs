@@ -5,8 +5,10 @@ use std::fmt::{Display, Write as _};
 
 use unstall_results::capacity::{self, Capacity};
 use unstall_results::level::Level;
-use unstall_results::record::{ErrorKind, RunRecord};
+use unstall_results::record::RunRecord;
 use unstall_results::summary::{Summary, summarise};
+
+use crate::document::measurement::error_name;
 
 /// One family of samples, all gauges: each measurement stands for itself.
 struct Family {
@@ -124,7 +126,7 @@ fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
     );
     families[REQUESTS].samples.push(completed);
     for (kind, count) in &summary.errors {
-        let labels = with(&labels, "outcome", kind_name(*kind));
+        let labels = with(&labels, "outcome", error_name(*kind));
         families[REQUESTS].samples.push((labels, float(*count)));
     }
     for percentile in &summary.percentiles {
@@ -180,21 +182,6 @@ fn add_capacity(families: &mut [Family], record: &RunRecord) {
             let labels = with(&of_arm(record, &arm.arm), "bound", bound);
             families[CAPACITY].samples.push((labels, rate));
         }
-    }
-}
-
-fn kind_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Status => "status",
-        ErrorKind::Connect => "connect",
-        ErrorKind::Dns => "dns",
-        ErrorKind::Tls => "tls",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Reset => "reset",
-        ErrorKind::Protocol => "protocol",
-        ErrorKind::Decode => "decode",
-        ErrorKind::CheckFailed => "check_failed",
-        ErrorKind::Truncated => "truncated",
     }
 }
 

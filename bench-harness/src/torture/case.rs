@@ -46,6 +46,10 @@ pub(crate) enum Group {
     WrongAnswers,
     /// What a client does around an exchange.
     Client,
+    /// Who is trusted, and how a secured connection ends.
+    Tls,
+    /// Frames, streams and windows.
+    Http2,
     /// Answers that are read item by item.
     Streams,
     /// Services that are slow, silent or gone.
@@ -58,10 +62,12 @@ pub(crate) enum Group {
 
 impl Group {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::RightAnswers,
         Self::WrongAnswers,
         Self::Client,
+        Self::Tls,
+        Self::Http2,
         Self::Streams,
         Self::Times,
         Self::Rates,
@@ -74,6 +80,8 @@ impl Group {
             Self::RightAnswers => "Right answers in unusual frames",
             Self::WrongAnswers => "Wrong answers",
             Self::Client => "Redirects and content codings",
+            Self::Tls => "TLS",
+            Self::Http2 => "HTTP/2",
             Self::Streams => "Streams",
             Self::Times => "Slow, silent and dying services",
             Self::Rates => "Rates, whatever the answers do",

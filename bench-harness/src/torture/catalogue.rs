@@ -1,7 +1,7 @@
 //! All cases, by their names.
 
 use super::case::Case;
-use super::{clients, limits, rates, right_answers, streams, times, wrong_answers};
+use super::{clients, http2, limits, rates, right_answers, secured, streams, times, wrong_answers};
 
 /// All of them, in the order in which they are run and shown.
 pub(super) fn all() -> Vec<Case> {
@@ -9,6 +9,8 @@ pub(super) fn all() -> Vec<Case> {
         right_answers::cases(),
         wrong_answers::cases(),
         clients::cases(),
+        secured::cases(),
+        http2::cases(),
         streams::cases(),
         times::cases(),
         rates::cases(),
@@ -41,7 +43,7 @@ pub(crate) fn check_name(name: &str) -> Result<String, String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use unstall_testbed::{RIGHT_FRAMES, WRONG_FRAMES};
+    use unstall_testbed::{RIGHT_FRAMES, RIGHT_HTTP2, WRONG_FRAMES, WRONG_HTTP2};
 
     use super::*;
 
@@ -60,7 +62,8 @@ mod tests {
     #[test]
     fn every_frame_of_the_torture_server_is_a_case() {
         let names = names();
-        for frame in RIGHT_FRAMES.iter().chain(WRONG_FRAMES) {
+        let frames = [RIGHT_FRAMES, WRONG_FRAMES, RIGHT_HTTP2, WRONG_HTTP2];
+        for frame in frames.into_iter().flatten() {
             assert!(names.contains(frame), "{frame} is no case");
         }
     }

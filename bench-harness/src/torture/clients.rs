@@ -77,7 +77,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::own(GROUP, "redirect-methods", REDIRECTS, methods),
         Case::own(GROUP, "redirect-elsewhere", "RFC 9110 §17.16.3", elsewhere),
     ]);
-    cases.extend(CODED.into_iter().flat_map(codings));
+    cases.extend(
+        coded().map(|(name, exchange, _)| exchange.client(DECODED).case(GROUP, name, CODINGS)),
+    );
     cases
 }
 
@@ -110,22 +112,27 @@ fn redirects() -> Vec<Case> {
     cases
 }
 
-/// Bodies of one coding, right and wrong.
-fn codings((coding, bytes, states): Coded) -> Vec<Case> {
-    let path = |state: &str| format!("/coded/{coding}/{state}");
-    let case = |(name, state): (&'static str, &str)| {
-        let exchange = match state {
-            "whole" | "bytes" => Exchange::right(path(state)).encoded_bytes(bytes),
-            // It has no checksum: it decodes to another text, as its reader sees, on a connection
-            // that is as good as any.
-            "spoilt" if coding == "raw-deflate" => Exchange::wrong(path(state), &[Decode])
-                .more("timeout = \"20s\"\nexpect = { status = 200, json = { \"/status\" = \"string\" } }")
-                .connections(u64::from(USERS)),
-            _ => Exchange::wrong(path(state), &[Decode]),
-        };
-        exchange.client(DECODED).case(GROUP, name, CODINGS)
-    };
-    states.map(case).into()
+/// Bodies of every coding, right and wrong: the case's name, the exchange, and whether the body can
+/// be decoded, perhaps to another one.
+pub(super) fn coded() -> impl Iterator<Item = (&'static str, Exchange, bool)> {
+    CODED.into_iter().flat_map(|(coding, bytes, states)| {
+        states.map(|(name, state)| {
+            let path = format!("/coded/{coding}/{state}");
+            match state {
+                "whole" | "bytes" => (name, Exchange::right(path).encoded_bytes(bytes), true),
+                // It has no checksum: it decodes to another text, as its reader sees, on a
+                // connection that is as good as any.
+                "spoilt" if coding == "raw-deflate" => {
+                    let exchange = Exchange::wrong(path, &[Decode]).more(
+                        "timeout = \"20s\"\n\
+                         expect = { status = 200, json = { \"/status\" = \"string\" } }",
+                    );
+                    (name, exchange.connections(u64::from(USERS)), true)
+                }
+                _ => (name, Exchange::wrong(path, &[Decode]), false),
+            }
+        })
+    })
 }
 
 /// What becomes of a POST with a body behind each status.

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use unstall_bench_harness::engine::{BlockMeasurement, BlockSpec, Ended};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::record::{EndpointSamples, ErrorKind, Second};
-use unstall_testbed::{Behaviour, FaultyServer};
+use unstall_testbed::Behaviour;
 
 use super::case::{Case, Check, Group, Trial, Tried};
-use super::load::{ENDPOINT, cold, kinds, measure, planned, scenario_of_client, start};
+use super::load::{ENDPOINT, cold, kinds, measure_at, planned, scenario_of_client};
+use super::service::{Kind, Service};
 
 /// Users of a block. Few, so that a case is quick; more than one, so that they can be mixed up.
 pub(super) const USERS: u32 = 4;
@@ -28,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What is sent to whom, and what has to come of it.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
-    server: Behaviour,
+    service: Kind,
     method: &'static str,
     path: String,
     /// What stands in the scenario before the request.
@@ -49,6 +50,8 @@ pub(super) struct Exchange {
     knows_ends: bool,
     body_bytes: Option<u64>,
     encoded_bytes: Option<u64>,
+    uploaded: Option<u64>,
+    handshakes: Option<u64>,
     redirects: u64,
     items: Option<u64>,
     response_us_min: Option<u64>,
@@ -60,7 +63,7 @@ pub(super) struct Exchange {
 impl Exchange {
     fn new(path: impl Into<String>, requests: u64) -> Self {
         Self {
-            server: Behaviour::Paths,
+            service: Kind::Faulty(Behaviour::Paths),
             method: "GET",
             path: path.into(),
             client: "",
@@ -75,6 +78,8 @@ impl Exchange {
             knows_ends: true,
             body_bytes: None,
             encoded_bytes: None,
+            uploaded: None,
+            handshakes: None,
             redirects: 0,
             items: None,
             response_us_min: None,
@@ -209,9 +214,38 @@ impl Exchange {
     /// A whole server that misbehaves, and never reads a request.
     pub(super) fn at(self, server: Behaviour) -> Self {
         Self {
-            server,
+            service: Kind::Faulty(server),
             read: None,
             connections: None,
+            ..self
+        }
+    }
+
+    /// Another service than the one that speaks HTTP/1.1 without TLS.
+    pub(super) fn served(self, service: Kind) -> Self {
+        Self { service, ..self }
+    }
+
+    /// Requests that the server reads.
+    pub(super) fn read(self, read: u64) -> Self {
+        Self {
+            read: Some(read),
+            ..self
+        }
+    }
+
+    /// Bytes of requests' bodies that the server gets.
+    pub(super) fn uploaded(self, bytes: u64) -> Self {
+        Self {
+            uploaded: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Handshakes of TLS that requests paid for.
+    pub(super) fn handshakes(self, handshakes: u64) -> Self {
+        Self {
+            handshakes: Some(handshakes),
             ..self
         }
     }
@@ -276,12 +310,12 @@ impl Exchange {
 
     /// Runs it.
     pub(super) fn run(&self) -> Tried {
-        let server = start(self.server)?;
+        let service = Service::start(&self.service)?;
         let scenario = scenario_of_client(self.client, self.method, &self.path, &self.more);
         let spec = cold(self.users, self.requests);
-        let block = measure(&scenario, &server.url(), &spec)?;
+        let block = measure_at(&scenario, &service.target()?, &spec)?;
         let mut checks = self.compare(&block);
-        checks.extend(self.compare_server(&block, &server));
+        checks.extend(self.compare_service(&block, &service));
         checks.extend(counted_once(&block, &spec));
         Ok(checks)
     }
@@ -307,6 +341,10 @@ impl Exchange {
                 samples.encoded_bytes,
             ));
         }
+        if let Some(handshakes) = self.handshakes {
+            let seen = samples.tls.as_ref().map_or(0, LatencyHistogram::count);
+            checks.push(Check::same("handshakes paid for", handshakes, seen));
+        }
         if let Some(items) = self.items {
             checks.push(Check::same("items", items, samples.items));
         }
@@ -327,35 +365,40 @@ impl Exchange {
     }
 
     /// The two sides of the wire have to tell the same story.
-    fn compare_server(&self, block: &BlockMeasurement, server: &FaultyServer) -> Vec<Check> {
+    fn compare_service(&self, block: &BlockMeasurement, service: &Service) -> Vec<Check> {
         let mut checks = vec![];
         if let Some(read) = self.read {
-            let seen = server.requests();
+            let seen = service.requests();
             checks.push(Check::same("requests at the server", read, seen));
         }
         if let Some(connections) = self.connections {
-            let seen = server.connections();
+            let seen = service.connections();
             checks.push(Check::same("connections", connections, seen));
         }
+        if let Some(bytes) = self.uploaded {
+            let seen = service.uploaded();
+            checks.push(Check::same("bytes of requests", bytes, seen));
+        }
         let body_bytes = block.endpoints[ENDPOINT].body_bytes;
-        let bytes_sent = server.bytes_sent();
+        let bytes_sent = service.bytes_sent();
         checks.push(Check::holds(
             "no more bytes than the server has sent",
             body_bytes <= bytes_sent,
             format!("{body_bytes} of {bytes_sent}"),
         ));
         if self.knows_ends {
-            checks.push(Check::same("connections left open", 0, left_open(server)));
+            let left = left_open(|| service.connections_open());
+            checks.push(Check::same("connections left open", 0, left));
         }
         checks
     }
 }
 
 /// Connections that nobody ends.
-pub(super) fn left_open(server: &FaultyServer) -> u64 {
+pub(super) fn left_open(open: impl Fn() -> u64) -> u64 {
     let begun = Instant::now();
     loop {
-        let (open, _) = server.connections_open();
+        let open = open();
         if open == 0 || begun.elapsed() > ENDED_WITHIN {
             return open;
         }
@@ -440,7 +483,9 @@ fn wrong_times(name: &str, samples: &EndpointSamples, wall: Duration) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::super::case::CheckState;
-    use super::super::load::scenario;
+    use unstall_testbed::FaultyServer;
+
+    use super::super::load::{measure, scenario};
     use super::*;
 
     /// What isn't met.

@@ -50,6 +50,9 @@ pub(super) fn cases() -> Vec<Case> {
             "grafana/k6#826, artilleryio/artillery#1038",
             || alone::run(namespaces::PORTS),
         ),
+        own(namespaces::PORTS_FORESEEN, "grafana/k6#826", || {
+            alone::run(namespaces::PORTS_FORESEEN)
+        }),
         own(namespaces::SLOW_RESOLVER, "hatoo/oha#100", || {
             alone::run(namespaces::SLOW_RESOLVER)
         }),

@@ -88,8 +88,21 @@ pub(super) fn measure(
     target: &str,
     spec: &BlockSpec,
 ) -> Result<BlockMeasurement, Trouble> {
-    let block = prepare(scenario, target, spec)?.measure();
+    measure_at(scenario, &parsed(target)?, spec)
+}
+
+/// The same where a target is more than its URL.
+pub(super) fn measure_at(
+    scenario: &str,
+    target: &Target,
+    spec: &BlockSpec,
+) -> Result<BlockMeasurement, Trouble> {
+    let block = prepare_at(scenario, target, spec)?.measure();
     block.map_err(|error| broken("the block", &error))
+}
+
+fn parsed(target: &str) -> Result<Target, Trouble> {
+    Target::parse(target).map_err(|error| broken("the target", &error))
 }
 
 /// The first half of that: every user stands at the barrier.
@@ -98,11 +111,14 @@ pub(super) fn prepare(
     target: &str,
     spec: &BlockSpec,
 ) -> Result<WarmBlock, Trouble> {
+    prepare_at(scenario, &parsed(target)?, spec)
+}
+
+fn prepare_at(scenario: &str, target: &Target, spec: &BlockSpec) -> Result<WarmBlock, Trouble> {
     let plan = Plan::parse(scenario, Path::new("torture.toml"), &Inputs::default());
     let plan = Arc::new(plan.map_err(|error| broken("the scenario", &error))?);
-    let target = Target::parse(target).map_err(|error| broken("the target", &error))?;
     let progress = Arc::new(Progress::new());
-    WarmBlock::prepare(&plan, &target, spec, &Stop::new(), &progress)
+    WarmBlock::prepare(&plan, target, spec, &Stop::new(), &progress)
         .map_err(|error| broken("the block", &error))
 }
 

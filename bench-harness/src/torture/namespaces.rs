@@ -6,6 +6,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::mount::{MsFlags, mount};
@@ -22,10 +23,12 @@ use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::case::{Check, Tried, Trouble};
 use super::exchange::counted_once;
-use super::load::{ENDPOINT, broken, cold, kinds, measure, scenario, start};
+use super::limits::{PROGRAM_MAX, finish};
+use super::load::{ENDPOINT, broken, cold, kinds, measure, scenario, scenario_of_client, start};
 use super::resolver::SlowResolver;
 
 pub(super) const PORTS: &str = "no-ports";
+pub(super) const PORTS_FORESEEN: &str = "ports-foreseen";
 pub(super) const SLOW_RESOLVER: &str = "slow-resolver";
 pub(super) const SILENT_RESOLVER: &str = "silent-resolver";
 
@@ -46,6 +49,7 @@ pub(super) fn try_here(name: &str) -> Tried {
     })?;
     match name {
         PORTS => ports(),
+        PORTS_FORESEEN => ports_foreseen(),
         SLOW_RESOLVER => slow_resolver(),
         SILENT_RESOLVER => silent_resolver(),
         _ => Err(Trouble::Broken(format!("there is no case `{name}` here"))),
@@ -112,11 +116,7 @@ fn ports() -> Tried {
     const USERS: u32 = 25;
     let server = start(Behaviour::Paths)?;
     let (first, last) = PORT_RANGE;
-    let file = "/proc/sys/net/ipv4/ip_local_port_range";
-    let set = |first: u16, last: u16| {
-        fs::write(file, format!("{first} {last}"))
-            .map_err(|error| Trouble::NotRun(format!("{file} can't be written: {error}")))
-    };
+    let set = |first: u16, last: u16| set("ip_local_port_range", &format!("{first} {last}"));
     set(first, last)?;
     let ports = u64::from(last - first) + 1;
     let spec = cold(USERS, u64::from(USERS));
@@ -144,6 +144,56 @@ fn ports() -> Tried {
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)
+}
+
+/// `unstall run` for more connections than there are ports while those of ended ones are held:
+/// said before the first request, and only where connections aren't kept.
+fn ports_foreseen() -> Tried {
+    const REQUESTS: u64 = 2_000;
+    let server = start(Behaviour::Paths)?;
+    set("ip_local_port_range", "40000 40999")?;
+    set("tcp_tw_reuse", "0")?;
+    let folder = tempfile::tempdir().map_err(|error| broken("a folder", &error))?;
+    let program = std::env::current_exe().map_err(|error| broken("this program", &error))?;
+    let mut checks = vec![];
+    for (reuse, is_told) in [("never", true), ("user", false)] {
+        let client = format!("[client]\nreuse = \"{reuse}\"");
+        let file = folder.path().join(format!("{reuse}.toml"));
+        fs::write(&file, scenario_of_client(&client, "GET", "/ok", ""))
+            .map_err(|error| broken("the scenario", &error))?;
+        let mut command = Command::new(&program);
+        command
+            .arg("run")
+            .arg(file)
+            .args(["--target", &server.url(), "--warmup", "0", "-c", "4"])
+            .args(["--requests", &REQUESTS.to_string(), "--out"])
+            .arg(folder.path().join(format!("{reuse}.json")));
+        let output = finish(command, PROGRAM_MAX)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = format!("up to {REQUESTS} connections to one address within 60 s");
+        checks.extend([
+            Check::same(
+                &format!("foreseen, reuse = {reuse}"),
+                is_told,
+                said.contains(&told) && said.contains("ip_local_port_range"),
+            ),
+            Check::holds(
+                &format!("it is run, reuse = {reuse}"),
+                server.requests() > 0,
+                said,
+            ),
+        ]);
+    }
+    // The server ends by a connection to itself.
+    set("ip_local_port_range", &format!("40000 {}", u16::MAX))?;
+    Ok(checks)
+}
+
+/// Sets one of this network's own settings.
+fn set(name: &str, value: &str) -> Result<(), Trouble> {
+    let file = format!("/proc/sys/net/ipv4/{name}");
+    fs::write(&file, value)
+        .map_err(|error| Trouble::NotRun(format!("{file} can't be written: {error}")))
 }
 
 /// A name server that takes its time: it is asked once for each connection, and who opened the

@@ -116,7 +116,11 @@ fn at_a_stall() -> Tried {
         Check::same("served", 50, served),
         Check::same("completed", 0, block.completed),
         Check::unless_busy("the block, ms", 700 + OVERHEAD_MS, took_ms),
-        Check::same("connections left open", 0, left_open(&server)),
+        Check::same(
+            "connections left open",
+            0,
+            left_open(|| server.connections_open().0),
+        ),
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)

@@ -37,6 +37,11 @@ const GROUP: Group = Group::RightAnswers;
 /// Longer than what the sockets of both sides hold, so that a client is still sending.
 const UPLOAD_BYTES: usize = 12 << 20;
 
+/// Names of frames that carry the usual body.
+pub(super) fn frames() -> impl Iterator<Item = &'static str> {
+    KEPT.iter().chain(&ENDED).map(|(name, _)| *name)
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let frame = |name: &str| Exchange::right(format!("/framing/{name}"));
     let kept = KEPT.map(|(name, stands_for)| {

@@ -104,7 +104,11 @@ fn stalled() -> Tried {
         Check::at_least("timeouts", 20, failed(Timeout)),
         Check::same("kinds of errors", 1, block.errors.len()),
         Check::unless_busy("the block, ms", OVERHEAD_MS, took_ms),
-        Check::same("connections left open", 0, left_open(&server)),
+        Check::same(
+            "connections left open",
+            0,
+            left_open(|| server.connections_open().0),
+        ),
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)
@@ -157,7 +161,11 @@ fn closed_while_idle() -> Tried {
         Check::same("requests at the server", block.completed, server.requests()),
         Check::same("connections", block.completed, server.connections()),
         Check::at_most("connections at once", u64::from(2 * USERS), open_max),
-        Check::same("connections left open", 0, left_open(&server)),
+        Check::same(
+            "connections left open",
+            0,
+            left_open(|| server.connections_open().0),
+        ),
     ];
     checks.extend(counted_once(&block, &spec));
     Ok(checks)

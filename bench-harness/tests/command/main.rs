@@ -1,7 +1,6 @@
 //! The `unstall` command through the door that its users have: arguments in; files, streams
 //! and an exit code out.
 
-mod authority;
 mod bystander;
 mod capacity;
 mod exports;

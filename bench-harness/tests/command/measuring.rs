@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::program::{Call, call, tiny_service, unstall, write_scenario};
+use crate::program::{Call, call, run_of_five_ms, tiny_service, unstall, write_scenario};
 use serde_json::Value;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -42,25 +42,9 @@ fn only(document: &Value) -> &Value {
 #[test]
 fn a_run_counts_exactly_and_reads_the_delay() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = ExactDelay::start().expect("a server");
-    write_scenario(folder.path(), "five", "/delay/5");
-    let call = call(
+    let call = run_of_five_ms(
         folder.path(),
-        [
-            "run",
-            "five.toml",
-            "--target",
-            &server.url(),
-            "-c",
-            "5,10",
-            "--requests",
-            "100",
-            "--warmup",
-            "1",
-            "--out",
-            "r.json",
-            "--json",
-        ],
+        &["-c", "5,10", "--requests", "100", "--warmup", "1"],
     );
     call.assert_code(0);
     let document = call.document();

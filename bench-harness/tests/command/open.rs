@@ -8,7 +8,7 @@ use unstall_results::saturation::is_saturated;
 use unstall_results::store;
 use unstall_testbed::{ExactDelay, FaultyServer};
 
-use crate::program::{Call, call, write_scenario};
+use crate::program::{Call, call, run_of_five_ms, write_scenario};
 
 fn read(folder: &Path, name: &str) -> RunRecord {
     store::read(&folder.join(name)).expect("a readable record")
@@ -27,15 +27,9 @@ fn assert_measured_unless_too_busy(call: &Call) {
 #[test]
 fn a_run_at_two_rates_offers_exactly_what_was_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = ExactDelay::start().expect("a server");
-    write_scenario(folder.path(), "five", "/delay/5");
-    let call = call(
+    let call = run_of_five_ms(
         folder.path(),
-        [
-            "run",
-            "five.toml",
-            "--target",
-            &server.url(),
+        &[
             "--rate",
             "20,40.5",
             "--duration",
@@ -46,9 +40,6 @@ fn a_run_at_two_rates_offers_exactly_what_was_asked_for() {
             "30",
             "--warmup",
             "0",
-            "--out",
-            "r.json",
-            "--json",
         ],
     );
     assert_measured_unless_too_busy(&call);

@@ -113,6 +113,19 @@ pub(crate) fn write_scenario(folder: &Path, name: &str, path: &str) -> PathBuf {
     file
 }
 
+/// `unstall run` without a load of its own against a server that takes 5 ms for each answer, of
+/// which `r.json` in the folder is the record.
+pub(crate) fn run_of_five_ms(folder: &Path, more: &[&str]) -> Call {
+    let server = unstall_testbed::ExactDelay::start().expect("a server");
+    write_scenario(folder, "five", "/delay/5");
+    let output = unstall(folder)
+        .args(["run", "five.toml", "--target", &server.url()])
+        .args(["--out", "r.json", "--json"])
+        .args(more)
+        .output();
+    Call::of(output.expect("unstall starts"))
+}
+
 /// `unstall run` of one request, twice by each of three users, without a warm-up.
 pub(crate) struct SmallRun {
     pub(crate) call: Call,

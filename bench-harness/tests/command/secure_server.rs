@@ -19,8 +19,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClient
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{HandshakeKind, RootCertStore, ServerConfig};
 use unstall_loop_monitor::wire::SNAPSHOT_PATH;
-
-use crate::authority::{Authority, Identity};
+use unstall_testbed::{Authority, Identity};
 
 /// The answer to every path that isn't a fault's.
 const OK: &[u8] = br#"{"status":"ok"}"#;
@@ -221,8 +220,10 @@ fn acceptor(secure: &Secure<'_>) -> TlsAcceptor {
     };
     let mut config = builder.with_cert_resolver(Arc::new(Certificates {
         shown: Mutex::new(0),
-        first: secure.identity.certified(),
-        later: secure.later.map(|(from, later)| (from, later.certified())),
+        first: secure.identity.certified().expect("they belong together"),
+        later: secure
+            .later
+            .map(|(from, later)| (from, later.certified().expect("they belong together"))),
     }));
     let names = secure.alpn.iter().map(|name| name.as_bytes().to_vec());
     config.alpn_protocols = names.collect();

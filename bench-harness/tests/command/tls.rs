@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use unstall_results::record::ErrorKind;
+use unstall_testbed::{Authority, Identity};
 
-use crate::authority::{Authority, Identity};
 use crate::program::SmallRun;
 use crate::secure_server::{Asked, Secure, SecureServer};
 
@@ -23,7 +23,7 @@ const TRUSTED: &[&str] = &["--ca", "ca.pem"];
 impl Room {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let authority = Authority::new("the CA of the tests");
+        let authority = Authority::new("the CA of the tests").expect("a CA");
         fs::write(folder.path().join("ca.pem"), authority.pem()).expect("writable");
         Self { folder, authority }
     }
@@ -34,7 +34,10 @@ impl Room {
 
     /// A server with a certificate for `localhost` and `127.0.0.1`.
     fn server(&self, alpn: &[&str]) -> SecureServer {
-        let identity = self.authority.server(&["localhost", "127.0.0.1"]);
+        let identity = self
+            .authority
+            .server(&["localhost", "127.0.0.1"])
+            .expect("a certificate");
         start(&identity, alpn)
     }
 
@@ -105,19 +108,33 @@ fn what_is_spoken_is_what_both_sides_can() {
 #[test]
 fn who_is_not_trusted_is_not_measured() {
     let room = Room::new();
-    let other = Authority::new("another CA");
+    let other = Authority::new("another CA").expect("a CA");
     let names = &["localhost"];
     let unknown = ["signed by no CA that is trusted", "--ca"];
-    room.run("", &start(&other.server(names), BOTH), TRUSTED)
-        .assert_refused(&unknown);
+    room.run(
+        "",
+        &start(&other.server(names).expect("a certificate"), BOTH),
+        TRUSTED,
+    )
+    .assert_refused(&unknown);
     // Nor is the CA of the tests one of this machine's.
     room.run("", &room.server(BOTH), &[])
         .assert_refused(&unknown);
-    room.run("", &start(&room.authority.expired(names), BOTH), TRUSTED)
-        .assert_refused(&["has expired", "days ago"]);
     room.run(
         "",
-        &start(&room.authority.server(&["other.test"]), BOTH),
+        &start(&room.authority.expired(names).expect("a certificate"), BOTH),
+        TRUSTED,
+    )
+    .assert_refused(&["has expired", "days ago"]);
+    room.run(
+        "",
+        &start(
+            &room
+                .authority
+                .server(&["other.test"])
+                .expect("a certificate"),
+            BOTH,
+        ),
         TRUSTED,
     )
     .assert_refused(&["localhost", "other.test", "--server-name"]);
@@ -128,8 +145,11 @@ fn who_is_not_trusted_is_not_measured() {
 #[test]
 fn insecure_trusts_anybody_and_the_record_says_so() {
     let room = Room::new();
-    let other = Authority::new("another CA");
-    let server = start(&other.expired(&["other.test"]), BOTH);
+    let other = Authority::new("another CA").expect("a CA");
+    let server = start(
+        &other.expired(&["other.test"]).expect("a certificate"),
+        BOTH,
+    );
     let run = room.run("", &server, &["--insecure"]);
     run.assert_good()
         .call
@@ -145,7 +165,13 @@ fn insecure_trusts_anybody_and_the_record_says_so() {
 #[test]
 fn a_service_may_have_another_name_than_its_address() {
     let room = Room::new();
-    let server = start(&room.authority.server(&["api.example.test"]), BOTH);
+    let server = start(
+        &room
+            .authority
+            .server(&["api.example.test"])
+            .expect("a certificate"),
+        BOTH,
+    );
     let named = [TRUSTED, &["--server-name", "api.example.test"]].concat();
     room.run("", &server, &named).assert_good();
     let seen = server.seen();
@@ -167,7 +193,7 @@ fn a_service_may_have_another_name_than_its_address() {
 #[test]
 fn addresses_have_certificates_too() {
     let room = Room::new();
-    let identity = room.authority.server(&["::1"]);
+    let identity = room.authority.server(&["::1"]).expect("a certificate");
     let server = SecureServer::secure("[::1]:0", &Secure::of(&identity, BOTH));
     let target = format!("https://[::1]:{}", server.port());
     SmallRun::get(room.path(), "", &target, TRUSTED).assert_good();
@@ -184,8 +210,12 @@ fn addresses_have_certificates_too() {
 fn a_handshake_that_fails_in_the_run_is_an_error_of_its_kind() {
     let room = Room::new();
     let (good, expired) = (
-        room.authority.server(&["localhost"]),
-        room.authority.expired(&["localhost"]),
+        room.authority
+            .server(&["localhost"])
+            .expect("a certificate"),
+        room.authority
+            .expired(&["localhost"])
+            .expect("a certificate"),
     );
     // The first look and the monitor's pass; then the certificate is another one.
     let server = SecureServer::secure(
@@ -202,9 +232,12 @@ fn a_handshake_that_fails_in_the_run_is_an_error_of_its_kind() {
 #[test]
 fn who_wants_a_client_certificate_gets_it() {
     let room = Room::new();
-    let identity = room.authority.server(&["localhost"]);
-    let client = room.authority.client();
-    client.write(room.path());
+    let identity = room
+        .authority
+        .server(&["localhost"])
+        .expect("a certificate");
+    let client = room.authority.client().expect("a certificate");
+    client.write(room.path()).expect("writable");
     let shown = [
         "--client-certificate",
         "client.pem",
@@ -235,7 +268,12 @@ fn who_wants_a_client_certificate_gets_it() {
         let seen = server.seen();
         assert!(!seen.handshakes.iter().any(|one| one.has_client_certificate));
     }
-    Authority::new("another CA").client().write(room.path());
+    Authority::new("another CA")
+        .expect("a CA")
+        .client()
+        .expect("a certificate")
+        .write(room.path())
+        .expect("writable");
     let secure = Secure {
         clients: Some(&room.authority),
         ..Secure::of(&identity, BOTH)
@@ -303,8 +341,18 @@ fn who_speaks_no_tls_is_told_from_who_does() {
 #[test]
 fn mistakes_name_the_option_the_file_and_what_was_expected() {
     let room = Room::new();
-    let (certificate, key) = room.authority.client().write(room.path());
-    let other = Authority::new("another CA").client().key_pem;
+    let (certificate, key) = room
+        .authority
+        .client()
+        .expect("a certificate")
+        .write(room.path())
+        .expect("writable");
+    let other = Authority::new("another CA")
+        .expect("a CA")
+        .client()
+        .expect("a certificate")
+        .key_pem()
+        .to_owned();
     let write = |name: &str, text: &[u8]| {
         fs::write(room.path().join(name), text).expect("writable");
     };

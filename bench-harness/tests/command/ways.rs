@@ -3,8 +3,8 @@
 use std::fs;
 
 use unstall_results::record::ErrorKind;
+use unstall_testbed::Authority;
 
-use crate::authority::Authority;
 use crate::program::{SMALL_RUN, SmallRun};
 use crate::secure_server::{Secure, SecureServer};
 use crate::test_proxy::{Manner, TestProxy};
@@ -97,9 +97,9 @@ fn a_proxy_forwards_plain_requests() {
 #[test]
 fn a_proxy_opens_tunnels_for_everything_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    let authority = Authority::new("the CA of the tests");
+    let authority = Authority::new("the CA of the tests").expect("a CA");
     fs::write(folder.path().join("ca.pem"), authority.pem()).expect("writable");
-    let identity = authority.server(&["localhost"]);
+    let identity = authority.server(&["localhost"]).expect("a certificate");
     let secure = SecureServer::secure("127.0.0.1:0", &Secure::of(&identity, &["h2"]));
     let plain = SecureServer::plain("127.0.0.1:0");
     let proxy = TestProxy::start(Manner::Guarded("Basic bWU6cHc="));

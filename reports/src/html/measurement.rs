@@ -7,8 +7,8 @@ use unstall_results::level::blindness;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, bystander, capacity, cells, curves, environment, event_loop, observations, streams,
-    watched,
+    answer, answers, bystander, capacity, cells, curves, environment, event_loop, observations,
+    streams, watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
@@ -69,6 +69,7 @@ fn compared(
         .collect();
     curves::write(out, entry.record, &worst_first)?;
     streams::write(out, entry.record)?;
+    answers::write(out, entry.record)?;
     observations::write_errors(out, entry.record)?;
     let medians_us = observed::block_medians_us(entry.record);
     curves::write_course(out, entry.record, &medians_us)?;
@@ -129,6 +130,7 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
     watched::write(out, record)?;
     curves::write(out, record, &[])?;
     streams::write(out, record)?;
+    answers::write(out, record)?;
     let medians_us = observed::block_medians_us(record);
     curves::write_course(out, record, &medians_us)?;
     environment::write(out, record, &medians_us)
