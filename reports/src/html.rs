@@ -6,6 +6,7 @@
 //! cells, criteria, bystander, event loop, percentiles, streams, course and environment.
 
 mod answer;
+mod blame;
 mod bystander;
 mod capacity;
 mod cells;
