@@ -16,7 +16,7 @@ use super::series::{Counts, SharedSeries, ThreadSeries};
 use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
 use super::transport;
-use super::under_way::{RequestTimes, ThreadTimes};
+use super::under_way::ThreadTimes;
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;

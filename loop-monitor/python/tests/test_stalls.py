@@ -48,7 +48,7 @@ def test_a_long_step_is_told_with_its_times_and_a_short_one_is_not(clock: Clock)
 def test_a_step_before_its_route_is_known_keeps_its_own_time(clock: Clock) -> None:
     began: list[int] = []
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         for ms in (3, 0.1, 4):
             began.append(clock.now_ns)
             clock.advance_ms(ms)

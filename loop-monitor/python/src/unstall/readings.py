@@ -100,7 +100,7 @@ def has_interpreter_lock() -> bool:
 class ThreadMeter:
     """The stopwatch of one thread, for one step at a time; this one knows wall time only."""
 
-    __slots__ = ("_began_ns", "_before_mark_began_ns", "before_mark", "pid", "running", "thread")
+    __slots__ = ("_before_mark_began_ns", "_began_ns", "before_mark", "pid", "running", "thread")
 
     def __init__(self) -> None:
         self.pid = os.getpid()

@@ -44,7 +44,7 @@ class Stalls:
         self.seen = 0
         self._ring = array("Q", bytes(8 * _WORDS * kept_max))
         self._names: dict[tuple[str, str], int] = {}
-        # Held for less than a millisecond by who reads, and only steps that took longer wait for it.
+        # Who reads holds it for less than a millisecond; only steps that took longer wait for it.
         self._lock = threading.Lock()
 
     def note(self, endpoint: str, part: str, began_ns: int, stretch: Stretch) -> None:
@@ -60,7 +60,7 @@ class Stalls:
             self.seen += 1
 
     def after(self, number: int | None) -> tuple[int, list[LongStep]]:
-        """Give how many there were, and those after a number that are kept; `None`: the last few."""
+        """Give how many there were, and those kept after a number; `None`: the last few."""
         with self._lock:
             seen, ring, names = self.seen, self._ring[:], list(self._names)
         first = seen - NEWEST if number is None else number
