@@ -2,7 +2,8 @@
 
 use unstall_results::blame::{BlamedArm, blamed};
 use unstall_results::comparison::Metric;
-use unstall_results::record::{Blame, RunRecord};
+use unstall_results::level::Level;
+use unstall_results::record::{Blame, Block, RunRecord, Second, Stalls};
 
 use crate::asides::Aside;
 use crate::numbers::{self, as_f64};
@@ -77,8 +78,8 @@ fn line<'r>(arms: &'r [BlamedArm], culprit: &str, victim: &str) -> Option<&'r st
     longest.and_then(|blame| blame.line.as_deref())
 }
 
-/// `GET usage (usage_today at src/redis.rs:17) held the loop for 84 % of the time of POST message
-/// before, 0 % after`.
+/// `GET usage (usage_today at src/redis.rs:17) held the loop for 84 % of the time that POST message
+/// took before, 0 % after`.
 pub(crate) fn sentence(arms: &[BlamedArm], pair: &Pair<'_>) -> String {
     let line = pair
         .line
@@ -88,23 +89,27 @@ pub(crate) fn sentence(arms: &[BlamedArm], pair: &Pair<'_>) -> String {
         0 | 1 => "the loop".to_owned(),
         several => format!("one of {several} loops"),
     };
+    // A request doesn't wait for itself.
+    let (others, victim) = match pair.culprit == pair.victim {
+        true => (" with other requests of its own", "it"),
+        false => ("", pair.victim),
+    };
+    let took = format!(" of the time that {victim} took");
     let shares: Vec<String> = arms
         .iter()
         .zip(&pair.by_arm)
-        .map(|(arm, seen)| {
+        .enumerate()
+        .map(|(place, (arm, seen))| {
             let share = seen.map_or_else(|| "–".to_owned(), |(_, share)| numbers::share(share));
+            let took = if place == 0 { &took[..] } else { "" };
             match arms.len() {
-                1 => share,
-                _ => format!("{share} {}", arm.arm),
+                1 => format!("{share}{took}"),
+                _ => format!("{share}{took} {}", arm.arm),
             }
         })
         .collect();
-    let victim = match pair.culprit == pair.victim {
-        true => "its other requests",
-        false => pair.victim,
-    };
     format!(
-        "{}{line} held {held} for {} of the time that {victim} took",
+        "{}{line} held {held}{others} for {}",
         pair.culprit,
         shares.join(", "),
     )
@@ -177,10 +182,7 @@ pub(crate) struct Moment {
 
 /// By arm, the course of its blocks at one level: of each second, which all of them had as a whole,
 /// the middle one. Empty where no monitor told stalls.
-pub(crate) fn courses(
-    record: &RunRecord,
-    level: unstall_results::level::Level,
-) -> Vec<(&str, Vec<Moment>)> {
+pub(crate) fn courses(record: &RunRecord, level: Level) -> Vec<(&str, Vec<Moment>)> {
     let arms = observed::arms(record).into_iter();
     arms.map(|arm| (arm, course(record, arm, level.key())))
         .filter(|(_, course)| !course.is_empty())
@@ -189,7 +191,7 @@ pub(crate) fn courses(
 
 fn course(record: &RunRecord, arm: &str, level: u32) -> Vec<Moment> {
     const SECOND_NS: u64 = 1_000_000_000;
-    let blocks: Vec<_> = observed::blocks(record)
+    let blocks: Vec<(&Block, &Stalls)> = observed::blocks(record)
         .into_iter()
         .filter(|block| block.arm == arm && block.level == level)
         .filter_map(|block| Some((block, block.stalls.as_ref()?)))
@@ -203,7 +205,7 @@ fn course(record: &RunRecord, arm: &str, level: u32) -> Vec<Moment> {
     let kept = blocks.iter().map(|(block, _)| block.series.len()).max();
     let seconds = seconds.min(u32::try_from(kept.unwrap_or(0)).unwrap_or(u32::MAX));
     let moment = |second: u32| {
-        let of = |of: fn(&unstall_results::record::Second) -> u64| {
+        let of = |of: fn(&Second) -> u64| {
             let seen = blocks.iter().map(|(block, _)| {
                 let series = block.series.iter();
                 series.filter(|one| one.second == second).map(of).sum()
