@@ -131,7 +131,7 @@ fn a_service_that_held_nobody_says_so() {
     }
     let page = html_of(&record).replace('\u{202F}', " ");
     assert!(
-        page.contains("✓ No request waited for a hold of the loop longer than 1 ms"),
+        page.contains("✓ No request waited for a hold of the loop longer than 1.0 ms"),
         "{page}"
     );
     let text = said(&markdown::render(&report(&record)));
