@@ -21,5 +21,6 @@ pub mod process_group;
 pub mod process_sample;
 pub mod proof;
 pub mod route_template;
+mod stalls;
 pub mod stream;
 pub mod time_wait;

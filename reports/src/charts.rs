@@ -9,6 +9,7 @@ pub(crate) mod blocks;
 pub(crate) mod percentiles;
 pub(crate) mod rates;
 pub(crate) mod seconds;
+pub(crate) mod stalls;
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Text};

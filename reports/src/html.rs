@@ -8,6 +8,7 @@
 
 mod answer;
 mod answers;
+mod blame;
 mod bystander;
 mod capacity;
 mod cells;

@@ -7,8 +7,8 @@ use unstall_results::level::blindness;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, answers, bystander, capacity, cells, curves, environment, event_loop, observations,
-    streams, watched,
+    answer, answers, blame, bystander, capacity, cells, curves, environment, event_loop,
+    observations, streams, watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
@@ -62,6 +62,7 @@ fn compared(
     cells::write_criteria(out, comparison)?;
     bystander::write(out, entry.record)?;
     event_loop::write(out, entry.record)?;
+    blame::write(out, entry.record)?;
     watched::write(out, entry.record)?;
     let worst_first: Vec<&str> = ranking::cells(comparison, Group::Judged)
         .into_iter()
@@ -127,6 +128,7 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
     observations::write_errors(out, record)?;
     bystander::write(out, record)?;
     event_loop::write(out, record)?;
+    blame::write(out, record)?;
     watched::write(out, record)?;
     curves::write(out, record, &[])?;
     streams::write(out, record)?;
