@@ -14,6 +14,7 @@ mod identity;
 mod inputs;
 mod interrupt;
 mod judgement;
+mod looking;
 mod opening;
 mod private_servers;
 mod progress;

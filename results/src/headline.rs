@@ -1,9 +1,10 @@
 //! The sentence that a reader takes away, and the sentences below it.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
+use crate::comparison::{Cell, Change, Criterion, Family, Looks, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
 use crate::judge::is_beyond_limit;
+use crate::need::Need;
 use crate::policy::Policy;
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
@@ -33,8 +34,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) pairs_min: u32,
     pub(crate) paired: bool,
     pub(crate) policy: &'a Policy,
-    /// How long one pair took.
-    pub(crate) minutes_per_pair: Option<f64>,
+    /// At which of several looks.
+    pub(crate) looks: Option<&'a Looks>,
+    /// What would probably settle it.
+    pub(crate) need: Option<&'a Need>,
 }
 
 impl Findings<'_> {
@@ -163,6 +166,12 @@ impl Findings<'_> {
 
     /// Why the verdict is what it is, worst first.
     pub(crate) fn reasons(&self) -> Vec<String> {
+        let mut reasons = self.of_verdict();
+        reasons.extend(self.looks.map(Looks::sentence));
+        reasons
+    }
+
+    fn of_verdict(&self) -> Vec<String> {
         match self.verdict {
             Verdict::Invalid => self.faults.to_vec(),
             Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
@@ -206,6 +215,12 @@ impl Findings<'_> {
                  difference, so it is advisory."
                     .to_owned(),
             ];
+        }
+        if self.looks.is_some_and(|looks| looks.reached.is_none()) {
+            let complete = wording::plural(u64::from(self.pairs), "pair");
+            return vec![format!(
+                "{complete} complete, and nothing is judged between looks."
+            )];
         }
         if self.paired && self.pairs < self.pairs_min {
             return vec![format!(
@@ -346,6 +361,20 @@ impl Findings<'_> {
             .is_some_and(|cell| cell.metric == Metric::Throughput && cell.change.is_none())
     }
 
+    /// `Measure again with --pairs 24, about 9 minutes: GET usage p95 needs most.`
+    fn more_pairs(&self, need: &Need) -> String {
+        let time = need.minutes.map_or_else(String::new, |minutes| {
+            let minutes = minutes.ceil().max(1.0) as u64;
+            format!(", about {}", wording::plural(minutes, "minute"))
+        });
+        let most = need.cell.map_or_else(String::new, |index| {
+            let cell = &self.cells[index];
+            let name = cell_name(cell.endpoint.as_deref(), cell.metric);
+            format!(": {name}{} needs most", self.at(cell))
+        });
+        format!("Measure again with --pairs {}{time}{most}.", need.pairs)
+    }
+
     fn how_to_settle(&self) -> String {
         if self.successes == (0, 0) && self.pairs > 0 {
             return "Make the scenario pass once by hand, then measure again.".to_owned();
@@ -367,26 +396,22 @@ impl Findings<'_> {
         {
             return format!("Measure again with --requests {requests_needed}.");
         }
-        let needed = self
-            .cells
-            .iter()
-            .filter(|cell| cell.judged)
-            .filter_map(|cell| match cell.outcome {
-                Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
-                _ => None,
-            })
-            .try_fold(self.pairs_min, |most, pairs| {
-                pairs.map(|pairs| most.max(pairs))
-            });
-        match needed {
-            Some(pairs) if pairs > self.pairs => {
-                let time = self.minutes_per_pair.map_or_else(String::new, |minutes| {
-                    let total = (minutes * f64::from(pairs)).ceil().max(1.0);
-                    format!(", about {}", wording::plural(total as u64, "minute"))
-                });
-                format!("Measure again with --pairs {pairs}{time}.")
+        if let Some(looks) = self.looks.filter(|looks| !looks.is_last()) {
+            let next = looks.planned[looks.number()];
+            return format!(
+                "Measure again and let it run: the next look would have been after {next} pairs."
+            );
+        }
+        let open = |cell: &Cell| match cell.outcome {
+            Outcome::Inconclusive { pairs_needed } if cell.judged => Some(pairs_needed),
+            _ => None,
+        };
+        let mut open = self.cells.iter().filter_map(open);
+        match self.need {
+            Some(need) => self.more_pairs(need),
+            None if open.all(|needed| needed.is_some()) => {
+                "Measure again with more requests per endpoint.".to_owned()
             }
-            Some(_) => "Measure again with more requests per endpoint.".to_owned(),
             None if self.has_gaps() => {
                 "Mend what kept a version from being measured, then measure again.".to_owned()
             }

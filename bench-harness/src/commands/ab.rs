@@ -124,13 +124,14 @@ fn open(
     for version in [before, after] {
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
-    let design = Design::new(
-        arguments.pairs,
-        levels.keys.clone(),
-        Policy::default().alpha,
-        seed,
-        requests,
-    )?;
+    let alpha = Policy::default().alpha;
+    // Looks replace the pairs, so whatever those are they must not be refused.
+    let pairs = arguments
+        .looks
+        .last()
+        .map_or(arguments.pairs, |last| (*last).max(arguments.pairs));
+    let design = Design::new(pairs, levels.keys.clone(), alpha, seed, requests)?
+        .with_looks(arguments.looks.clone(), alpha)?;
     let turns = session::turns(&design, |key| levels.load(key));
     let open_record = levels.open.as_ref().and_then(OpenLevels::record);
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
@@ -148,7 +149,7 @@ fn open(
         probe: opening::probe(&plan),
         open: open_record,
         capacity: None,
-        looks: Vec::new(),
+        looks: design.looks().to_vec(),
     };
     Opening {
         placement: Placement::of(common),
