@@ -114,7 +114,7 @@ mod tests {
         let mut session = record(1, 10, 50, &[EndpointSpec::new("GET a", 10.0)]);
         for (index, block) in (0u32..).zip(&mut session.blocks) {
             let arm = usize::from(block.arm == "after");
-            block.cpu_pressure_share = Some(pressure[arm] + 0.01 * f64::from(index % 3));
+            block.cpu_pressure_share = Some(pressure[arm] + 0.01 * f64::from(index / 2 % 3));
             block.generator_cpu_us = 0;
             if let Some(process) = &mut block.process {
                 process.cpu_us = (own[arm] * 2.0 * block.wall_ns as f64 / 1_000.0) as u64;
