@@ -22,6 +22,7 @@ mod judge;
 pub mod ledger;
 pub mod level;
 mod measure;
+mod metric;
 mod order_effect;
 mod order_statistics;
 mod pairing;
