@@ -16,6 +16,7 @@ mod interrupt;
 mod judgement;
 mod looking;
 mod opening;
+mod policy_file;
 mod private_servers;
 mod progress;
 mod proof_text;

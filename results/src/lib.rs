@@ -23,6 +23,7 @@ pub mod ledger;
 pub mod level;
 pub mod looks;
 mod measure;
+mod metric;
 mod need;
 mod order_effect;
 mod order_statistics;

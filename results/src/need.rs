@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::comparison::{Cell, Outcome};
 use crate::record::{Block, RunRecord};
+use crate::slo::{SloFinding, SloOutcome};
 
 /// A measurement that would probably settle it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,16 +17,18 @@ pub(crate) struct Need {
     pub(crate) pairs: u32,
     /// How long it would take.
     pub(crate) minutes: Option<f64>,
-    /// Index of the cell that needs so many, where any pairs told something.
+    /// Index of the cell that needs so many; `None` where an objective does, or nothing was told
+    /// by any pairs yet.
     pub(crate) cell: Option<usize>,
 }
 
 impl Need {
     /// After `pairs` of which at least `pairs_min` are needed to see anything. `None` where some
-    /// judged cell would not be settled by any number of pairs, and where there is none that
+    /// judged cell, or objective, would not be settled by any number of pairs, and where there is none that
     /// pairs would settle.
     pub(crate) fn of(
         cells: &[Cell],
+        slos: &[SloFinding],
         pairs: u32,
         pairs_min: u32,
         record: &RunRecord,
@@ -38,6 +41,14 @@ impl Need {
             let needed = pairs_needed?;
             if needed > most.0 {
                 most = (needed, Some(index));
+            }
+        }
+        for slo in slos {
+            if let SloOutcome::CantTell { pairs_needed, .. } = slo.outcome {
+                let needed = pairs_needed?;
+                if needed > most.0 {
+                    most = (needed, None);
+                }
             }
         }
         let (needed, cell) = most;

@@ -62,7 +62,7 @@ pub(crate) fn order_effect(
         "The second block of a pair has medians {} from the first's, whatever the arm",
         wording::change_of_ratio(size.exp()),
     );
-    let harm = policy.margin(Metric::ResponseP50).harm.ln_1p();
+    let harm = policy.margin(None, Metric::ResponseP50).harm.ln_1p();
     let matters = size.abs() > HARM_SHARE_MAX * harm;
     if p <= ALPHA_FAULT && matters {
         OrderEffect::Spoils(format!(

@@ -12,6 +12,7 @@ mod looks;
 mod measuring;
 mod mistakes;
 mod open;
+mod policies;
 mod program;
 mod proving;
 mod records;

@@ -67,7 +67,7 @@ impl Rule {
 /// margin were the limit, too.
 pub fn passes_at_margin(comparison: &Comparison, policy: &Policy) -> bool {
     let mut cells = latency(comparison).filter_map(|cell| Some((cell, cell.change.as_ref()?)));
-    cells.all(|(cell, change)| change.upper_bound < 1.0 + policy.margin(cell.metric).regression)
+    cells.all(|(cell, change)| change.upper_bound < 1.0 + policy.margin(cell.endpoint.as_deref(), cell.metric).regression)
 }
 
 fn of_arm<'a>(
@@ -173,7 +173,7 @@ fn latency(comparison: &Comparison) -> impl Iterator<Item = &Cell> {
 /// shipped rule takes them.
 fn beyond_margin(cell: &Cell, policy: &Policy) -> Option<(TestCell, bool)> {
     let change = cell.change.as_ref().filter(|of| of.scale == Scale::Ratio)?;
-    let margin = policy.margin(cell.metric);
+    let margin = policy.margin(cell.endpoint.as_deref(), cell.metric);
     let pairs = cell.before.per_block.iter().zip(&cell.after.per_block);
     let differences: Vec<f64> = pairs
         .map(|(before, after)| (after / before).ln() - margin.regression.ln_1p())

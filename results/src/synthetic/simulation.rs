@@ -76,7 +76,7 @@ impl Truth {
                     Metric::ResponseP95,
                     Metric::ResponseP99,
                 ];
-                let margins = metrics.map(|metric| 1.0 + policy.margin(metric).regression);
+                let margins = metrics.map(|metric| 1.0 + policy.margin(None, metric).regression);
                 EndpointSpec {
                     percentile_ratios: Some(margins),
                     ..alike
