@@ -67,7 +67,13 @@ impl Rule {
 /// margin were the limit, too.
 pub fn passes_at_margin(comparison: &Comparison, policy: &Policy) -> bool {
     let mut cells = latency(comparison).filter_map(|cell| Some((cell, cell.change.as_ref()?)));
-    cells.all(|(cell, change)| change.upper_bound < 1.0 + policy.margin(cell.endpoint.as_deref(), cell.metric).regression)
+    cells.all(|(cell, change)| {
+        change.upper_bound
+            < 1.0
+                + policy
+                    .margin(cell.endpoint.as_deref(), cell.metric)
+                    .regression
+    })
 }
 
 fn of_arm<'a>(
