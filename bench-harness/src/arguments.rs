@@ -235,6 +235,16 @@ pub(crate) struct AbArguments {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) pairs: u32,
+    /// Instead of pairs: judge after each of these numbers of pairs, for example 10,16,24, and end
+    /// at the first that settles it; all looks together are wrong as seldom as one
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with = "pairs"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) looks: Vec<u32>,
     /// Users at once [default: 20]; several levels multiply the blocks
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -250,6 +260,16 @@ pub(crate) struct AbArguments {
     pub(crate) duration: Option<Duration>,
     #[command(flatten)]
     pub(crate) start: BlockStartArguments,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+}
+
+/// How it is judged.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArguments {
+    /// Margins, limits and objectives, TOML: see docs/policy.md
+    #[arg(long = "policy", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// `unstall compare`
@@ -260,6 +280,8 @@ pub(crate) struct CompareArguments {
     /// Records of `ab`; or two records of `run`, before and after
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
 }
 
 /// `unstall gate`
@@ -272,9 +294,8 @@ pub(crate) struct GateArguments {
     /// Records of `ab`; or two records of `run`, before and after
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
-    /// Margins and limits, TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -304,6 +325,8 @@ pub(crate) struct ReportArguments {
         default_value = "report.html"
     )]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
 }
 
 /// `unstall watch`

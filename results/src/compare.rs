@@ -1,8 +1,6 @@
 //! The comparison of two versions: a value, which reports render and exit codes
 //! follow.
 
-use std::collections::BTreeSet;
-
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{Cell, Comparison, Decision, Family, Outcome, Scale, Validity, Verdict};
@@ -11,12 +9,16 @@ use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
+use crate::looks::Standing;
+use crate::need::Need;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
-use crate::policy::Policy;
+use crate::policy::{Policy, Unpaired};
+use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
 use crate::signflip::SignFlips;
+use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
 pub use crate::unpaired::compare_unpaired;
 use crate::validate::{saturating_sum, total};
@@ -65,7 +67,14 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
             label: record.label.clone(),
         });
     }
+    let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
+    // Every test and bound of a look is at the level of that look.
+    let at_look = Policy {
+        alpha: pairing.standing.alpha,
+        ..policy.clone()
+    };
+    let policy = &at_look;
     match order_effect(record, &pairing, policy) {
         OrderEffect::None => {}
         OrderEffect::Warns(text) => pairing.warnings.push(text),
@@ -74,20 +83,24 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     let flips = SignFlips::new(pairing.pairs, record.load.seed);
     let saturation = saturation::by_level(&record.load, &pairing);
     let candidates = candidates(record, &pairing, &saturation, policy);
-    let cells = judge(candidates, &flips, policy);
+    let mut cells = judge(candidates, &flips, policy);
+    pairing.standing.hold_back(&mut cells);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
     let sides = Sides { before, after };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
-    let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
+    pairing
+        .warnings
+        .extend(pressure::doubt(record, &pairing, &flips));
     let validity = Validity {
         faults: pairing.faults,
         warnings: pairing.warnings,
     };
     let saturation = saturation.into_values().collect();
+    let standing = Some(&pairing.standing);
     Ok(conclude(
-        record, policy, cells, saturation, validity, pairs, true, &sides,
+        record, policy, cells, saturation, validity, standing, &sides,
     ))
 }
 
@@ -114,31 +127,40 @@ impl Sides<'_> {
     }
 }
 
-/// Verdict and sentences from judged cells.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that a comparison is made of, once each"
-)]
+/// Verdict and sentences from judged cells; `standing` is `None` of different sessions.
 pub(crate) fn conclude(
     record: &RunRecord,
     policy: &Policy,
     cells: Vec<Cell>,
     mut saturation: Vec<Saturation>,
     validity: Validity,
-    pairs: u32,
-    paired: bool,
+    standing: Option<&Standing>,
     sides: &Sides<'_>,
 ) -> Comparison {
     let needed = pairs_min(policy.alpha);
+    let paired = standing.is_some();
+    let pairs = standing.map_or(0, |standing| standing.pairs);
+    let pairs = u32::try_from(pairs).unwrap_or(u32::MAX);
+    let looks = standing.and_then(|standing| standing.looks.as_ref());
+    let before_first_look = looks.is_some_and(|looks| looks.reached.is_none());
     let enough = if paired {
-        pairs >= needed
+        pairs >= needed && !before_first_look
     } else {
-        policy.judge_unpaired
+        policy.unpaired == Unpaired::Judge
     };
     let nothing = sides.successes() == (0, 0);
     let unseen = unseen(record, &cells, policy);
-    let verdict = verdict(&cells, &validity, enough && !nothing, unseen.is_none());
-    let worst_cell = worst_cell(&cells, policy);
+    let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
+    let evidence = Evidence {
+        cells: &cells,
+        slos: &slos,
+        validity: &validity,
+        is_empty: nothing,
+        may_judge: enough,
+        may_pass: unseen.is_none(),
+    };
+    let verdict = evidence.verdict();
+    let worst_cell = worst_cell(&cells);
     let unusable = match verdict {
         Verdict::Invalid => Some("the measurement is invalid"),
         _ if paired && !enough => Some("too few pairs"),
@@ -151,11 +173,16 @@ pub(crate) fn conclude(
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
     let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
+    let may_need = verdict == Verdict::Inconclusive && paired && !before_first_look && !nothing;
+    let need = may_need
+        .then(|| Need::of(&cells, &slos, pairs, needed, record))
+        .flatten();
     let findings = Findings {
         verdict,
         saturation: &saturation,
         doubt,
         cells: &cells,
+        slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
         step,
@@ -166,26 +193,33 @@ pub(crate) fn conclude(
         pairs_min: needed,
         paired,
         policy,
-        minutes_per_pair: minutes_per_pair(record),
+        looks,
+        need: need.as_ref(),
     };
     Comparison {
         label: record.label.clone(),
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: decision(verdict, doubt.is_none()),
+        consequence: policy.consequence(verdict),
+        decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
         blind_spots: blind_spots_of(record, paired.then_some(pairs), policy),
         pairs,
         alpha: policy.alpha,
+        looks: looks.cloned(),
+        pairs_needed: need.as_ref().map(|need| need.pairs),
+        minutes_needed: need.as_ref().and_then(|need| need.minutes),
+        neediest_cell: need.as_ref().and_then(|need| need.cell),
         paired,
         criteria,
         saturation,
         validity,
         worst_cell,
         cells,
+        slos,
     }
 }
 
@@ -197,33 +231,64 @@ fn blind_spots_of(record: &RunRecord, pairs: Option<u32>, policy: &Policy) -> Ve
     spots
 }
 
-/// A step is kept only if its criteria hold, whatever the verdict's floors forgive.
-fn decision(verdict: Verdict, criteria_hold: bool) -> Decision {
+/// A step is kept only if its criteria hold, whatever the verdict's floors forgive. A step that
+/// made nothing worse isn't reverted for an objective that is still missed.
+fn decision(verdict: Verdict, criteria_hold: bool, cells: &[Cell]) -> Decision {
     match verdict {
         Verdict::Pass if criteria_hold => Decision::Keep,
-        Verdict::Regression => Decision::Revert,
-        Verdict::Pass | Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
+        Verdict::Regression if has_regressed(cells) => Decision::Revert,
+        Verdict::Pass | Verdict::Regression | Verdict::Inconclusive | Verdict::Invalid => {
+            Decision::Undecided
+        }
     }
 }
 
-/// invalid > regression > inconclusive > pass.
-fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool, may_pass: bool) -> Verdict {
-    if !validity.faults.is_empty() {
-        return Verdict::Invalid;
-    }
-    if !may_judge {
-        return Verdict::Inconclusive;
-    }
-    let judged = || cells.iter().filter(|cell| cell.judged);
-    if judged().any(|cell| cell.outcome == Outcome::Regression) {
-        return Verdict::Regression;
-    }
-    let settled =
-        judged().all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
-    if may_pass && judged().next().is_some() && settled {
-        Verdict::Pass
-    } else {
-        Verdict::Inconclusive
+fn has_regressed(cells: &[Cell]) -> bool {
+    let mut judged = cells.iter().filter(|cell| cell.judged);
+    judged.any(|cell| cell.outcome == Outcome::Regression)
+}
+
+/// All that a verdict follows from.
+struct Evidence<'a> {
+    cells: &'a [Cell],
+    slos: &'a [SloFinding],
+    validity: &'a Validity,
+    /// Nothing succeeded, in neither version.
+    is_empty: bool,
+    /// The difference of the versions may be judged.
+    may_judge: bool,
+    may_pass: bool,
+}
+
+impl Evidence<'_> {
+    /// invalid > regression > inconclusive > pass.
+    fn verdict(&self) -> Verdict {
+        if !self.validity.faults.is_empty() {
+            return Verdict::Invalid;
+        }
+        if self.is_empty {
+            return Verdict::Inconclusive;
+        }
+        let slo = |is: fn(&SloOutcome) -> bool| self.slos.iter().any(|of| is(&of.outcome));
+        // An objective is of one version, so it doesn't matter whether there are pairs.
+        if slo(|of| *of == SloOutcome::Missed) {
+            return Verdict::Regression;
+        }
+        if !self.may_judge {
+            return Verdict::Inconclusive;
+        }
+        if has_regressed(self.cells) {
+            return Verdict::Regression;
+        }
+        let judged = || self.cells.iter().filter(|cell| cell.judged);
+        let settled = judged()
+            .all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
+        let open = slo(|of| matches!(of, SloOutcome::CantTell { .. }));
+        if self.may_pass && judged().next().is_some() && settled && !open {
+            Verdict::Pass
+        } else {
+            Verdict::Inconclusive
+        }
     }
 }
 
@@ -258,7 +323,7 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
 
 /// The judged cell that is worst: by what follows from it, then by how close its
 /// upper bound comes to the harm limit.
-fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
+fn worst_cell(cells: &[Cell]) -> Option<usize> {
     let rank = |cell: &Cell| {
         let outcome = match cell.outcome {
             Outcome::Regression => 3,
@@ -270,7 +335,7 @@ fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = policy.margin(cell.metric).harm;
+        let limit = cell.margin.harm;
         let used = cell
             .change
             .as_ref()
@@ -292,19 +357,4 @@ fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
                 .then(used.total_cmp(&other_used))
         })
         .map(|(index, _)| index)
-}
-
-/// From the first block's start to the last one's end, over the pairs begun.
-fn minutes_per_pair(record: &RunRecord) -> Option<f64> {
-    let start_ns = record
-        .blocks
-        .iter()
-        .map(|block| block.started_mono_ns)
-        .min()?;
-    let ends = record
-        .blocks
-        .iter()
-        .map(|block| block.started_mono_ns.saturating_add(block.wall_ns));
-    let pairs: BTreeSet<u32> = record.blocks.iter().map(|block| block.pair).collect();
-    Some((ends.max()? - start_ns) as f64 / 60e9 / pairs.len() as f64)
 }

@@ -3,17 +3,19 @@
 use serde::Deserialize;
 
 use crate::level::Level;
+use crate::policy::{Consequence, Margin};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Every judged cell is within its harm limit.
+    /// Every judged cell is within its harm limit, and every objective is met.
     Pass,
     /// Not enough evidence either way.
     Inconclusive,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or an objective of the policy is missed.
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,
@@ -26,7 +28,8 @@ pub enum Decision {
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid, or passed with a criterion unmet or without an answer.
+    /// Inconclusive or invalid, passed with a criterion unmet or without an answer, or nothing got
+    /// worse and an objective is missed.
     Undecided,
 }
 
@@ -85,6 +88,8 @@ pub struct Comparison {
     pub step: Option<StepIdentity>,
     /// The overall answer.
     pub verdict: Verdict,
+    /// What the policy makes of it; `None` of a pass.
+    pub consequence: Option<Consequence>,
     /// The same for a step's ledger.
     pub decision: Decision,
     /// One sentence in milliseconds, plain text: what a reader takes away.
@@ -97,8 +102,18 @@ pub struct Comparison {
     pub blind_spots: Vec<String>,
     /// Design: pairs compared.
     pub pairs: u32,
-    /// Significance level of every test and bound.
+    /// Significance level of every test and bound; with [`Self::looks`] that of the look.
     pub alpha: f64,
+    /// Where it stands among the looks that were planned; `None` where one was, after all pairs.
+    pub looks: Option<Looks>,
+    /// Of an inconclusive one that more pairs would probably settle: how many a new measurement
+    /// takes.
+    pub pairs_needed: Option<u32>,
+    /// How long that would take, by what the blocks of this one took, with what came between
+    /// them and with those that had to be redone.
+    pub minutes_needed: Option<f64>,
+    /// Index into [`Self::cells`] of the cell that needs most pairs.
+    pub neediest_cell: Option<usize>,
     /// False when arms come from different sessions: advisory then.
     pub paired: bool,
     /// Faults of our own that spoil the numbers, and warnings that do not.
@@ -112,6 +127,27 @@ pub struct Comparison {
     pub worst_cell: Option<usize>,
     /// The step's criteria, each with what was found.
     pub criteria: Vec<Criterion>,
+    /// The policy's objectives, each on each endpoint and level that it is about.
+    pub slos: Vec<SloFinding>,
+}
+
+impl Comparison {
+    /// True where the policy lets a verdict that is no pass end with exit code 0.
+    pub fn is_only_warned(&self) -> bool {
+        self.consequence == Some(Consequence::Warn)
+    }
+}
+
+/// Several looks at one comparison, planned before its first block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Looks {
+    /// After how many pairs each is, ascending.
+    pub planned: Vec<u32>,
+    /// The significance level of each; they add up to that of the policy.
+    pub alphas: Vec<f64>,
+    /// Index of the look that the comparison stands at; `None` before the first, where nothing is
+    /// judged. Pairs beyond it are left out until the next one.
+    pub reached: Option<usize>,
 }
 
 /// Whether the numbers may be used.
@@ -149,6 +185,8 @@ pub struct Cell {
     pub family: Family,
     /// Whether it counts for the verdict.
     pub judged: bool,
+    /// What is a regression and what is harm here, by the policy.
+    pub margin: Margin,
     /// The first arm.
     pub before: Estimate,
     /// The second arm.

@@ -1,16 +1,21 @@
 //! The sentence that a reader takes away, and the sentences below it.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
+use crate::comparison::{Cell, Change, Criterion, Family, Looks, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
 use crate::judge::is_beyond_limit;
-use crate::policy::Policy;
+use crate::need::Need;
+use crate::policy::{Consequence, Policy, Unpaired};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::slo::{SloFinding, SloOutcome};
 use crate::wording;
 
-/// At most this many cells are named one by one.
-const CELLS_NAMED_MAX: usize = 5;
+mod objectives;
+mod settling;
+
+/// At most this many cells, or objectives, are named one by one.
+const NAMED_MAX: usize = 5;
 
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
@@ -20,6 +25,7 @@ pub(crate) struct Findings<'a> {
     /// The step's criterion that does not hold or has no answer, if any.
     pub(crate) doubt: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
+    pub(crate) slos: &'a [SloFinding],
     pub(crate) worst: Option<&'a Cell>,
     /// A latency of which nothing could be judged for want of requests.
     pub(crate) unseen: Option<&'a Cell>,
@@ -33,8 +39,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) pairs_min: u32,
     pub(crate) paired: bool,
     pub(crate) policy: &'a Policy,
-    /// How long one pair took.
-    pub(crate) minutes_per_pair: Option<f64>,
+    /// At which of several looks.
+    pub(crate) looks: Option<&'a Looks>,
+    /// What would probably settle it.
+    pub(crate) need: Option<&'a Need>,
 }
 
 impl Findings<'_> {
@@ -52,6 +60,7 @@ impl Findings<'_> {
             return "Nothing succeeded in either arm, so there is nothing to compare".to_owned();
         }
         let mut parts = Vec::new();
+        parts.extend(self.missed_in_short());
         // The lowest rate says most.
         parts.extend(
             self.saturation
@@ -161,11 +170,31 @@ impl Findings<'_> {
         }
     }
 
-    /// Why the verdict is what it is, worst first.
+    /// That the verdict is only a warning, if so, and why it is what it is, worst first.
     pub(crate) fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.policy.consequence(self.verdict) == Some(Consequence::Warn) {
+            let what = match self.verdict {
+                Verdict::Invalid => "an invalid measurement",
+                _ => "an inconclusive comparison",
+            };
+            reasons.push(format!(
+                "The policy makes {what} a warning: the exit code is 0, and nothing was proven."
+            ));
+        }
+        reasons.extend(self.why());
+        reasons.extend(self.looks.map(Looks::sentence));
+        reasons
+    }
+
+    fn why(&self) -> Vec<String> {
         match self.verdict {
             Verdict::Invalid => self.faults.to_vec(),
-            Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
+            Verdict::Regression => {
+                let mut worse = self.named(|outcome| *outcome == Outcome::Regression);
+                worse.extend(self.slo_sentences(|of| *of == SloOutcome::Missed));
+                worse
+            }
             Verdict::Inconclusive => self.why_inconclusive(),
             Verdict::Pass => {
                 let number = |is: &dyn Fn(&Cell) -> bool| {
@@ -184,10 +213,12 @@ impl Findings<'_> {
                         wording::count(some)
                     ),
                 };
-                vec![format!(
+                let mut passed = vec![format!(
                     "All {} are within their harm limits{improved}{forgiven}.",
                     wording::plural(number(&|_| true), "judged cell")
-                )]
+                )];
+                passed.extend(self.all_met());
+                passed
             }
         }
     }
@@ -196,16 +227,22 @@ impl Findings<'_> {
     fn is_forgiven(&self, cell: &Cell) -> bool {
         let change = cell.change.as_ref();
         cell.outcome == Outcome::WithinLimit
-            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, self.policy))
+            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, cell.margin))
     }
 
     fn why_inconclusive(&self) -> Vec<String> {
-        if !self.paired && !self.policy.judge_unpaired {
+        if !self.paired && self.policy.unpaired == Unpaired::Advise {
             return vec![
                 "The records come from different sessions: whatever changed between them is in the \
                  difference, so it is advisory."
                     .to_owned(),
             ];
+        }
+        if self.looks.is_some_and(|looks| looks.reached.is_none()) {
+            let complete = wording::plural(u64::from(self.pairs), "pair");
+            return vec![format!(
+                "{complete} complete, and nothing is judged between looks."
+            )];
         }
         if self.paired && self.pairs < self.pairs_min {
             return vec![format!(
@@ -230,6 +267,7 @@ impl Findings<'_> {
                 self.at(cell)
             )
         }));
+        named.extend(self.slo_sentences(|of| matches!(of, SloOutcome::CantTell { .. })));
         if named.is_empty() {
             return vec![
                 "No cell could be judged: each has too few requests or was not measured."
@@ -246,10 +284,10 @@ impl Findings<'_> {
             .filter(|cell| cell.judged && wanted(&cell.outcome))
             .collect();
         cells.sort_by(|one, other| size(other).total_cmp(&size(one)));
-        let rest = cells.len().saturating_sub(CELLS_NAMED_MAX);
+        let rest = cells.len().saturating_sub(NAMED_MAX);
         let mut named: Vec<String> = cells
             .iter()
-            .take(CELLS_NAMED_MAX)
+            .take(NAMED_MAX)
             .map(|cell| format!("{}{}{}.", phrase(cell), self.at(cell), self.evidence(cell)))
             .collect();
         if rest > 0 {
@@ -274,7 +312,7 @@ impl Findings<'_> {
                 false => claim(cell),
             };
         }
-        let harm = self.policy.margin(cell.metric).harm;
+        let harm = cell.margin.harm;
         let (possible, limit) = match change.scale {
             Scale::Ratio if cell.metric.larger_is_better() => {
                 (change.lower_bound, 1.0 / (1.0 + harm))
@@ -289,19 +327,11 @@ impl Findings<'_> {
         )
     }
 
-    /// True if a judged metric is missing in some block.
-    fn has_gaps(&self) -> bool {
-        let pairs = self.pairs as usize;
-        self.cells.iter().any(|cell| {
-            let measured = [&cell.before, &cell.after].map(|arm| arm.per_block.len());
-            cell.judged && measured.into_iter().any(|blocks| blocks < pairs)
-        })
-    }
-
     /// What to do now, one sentence.
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
             Verdict::Invalid => "Mend the fault named here and measure again.".to_owned(),
+            Verdict::Regression if self.is_objective_alone() => self.how_to_meet(),
             Verdict::Regression if self.is_saturation_alone() => {
                 let what = self.step.map_or("the change", |step| step.branch.as_str());
                 format!(
@@ -344,56 +374,6 @@ impl Findings<'_> {
     fn is_saturation_alone(&self) -> bool {
         self.worst
             .is_some_and(|cell| cell.metric == Metric::Throughput && cell.change.is_none())
-    }
-
-    fn how_to_settle(&self) -> String {
-        if self.successes == (0, 0) && self.pairs > 0 {
-            return "Make the scenario pass once by hand, then measure again.".to_owned();
-        }
-        if self
-            .saturation
-            .iter()
-            .any(|found| found.before && found.after)
-        {
-            return "Offer less than both versions can do, or compare what they can do with \
-                    `unstall capacity`."
-                .to_owned();
-        }
-        if !self.paired {
-            return "Measure both versions in one session with `unstall ab`.".to_owned();
-        }
-        if let Some(Outcome::Insufficient { requests_needed }) =
-            self.unseen.map(|cell| cell.outcome)
-        {
-            return format!("Measure again with --requests {requests_needed}.");
-        }
-        let needed = self
-            .cells
-            .iter()
-            .filter(|cell| cell.judged)
-            .filter_map(|cell| match cell.outcome {
-                Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
-                _ => None,
-            })
-            .try_fold(self.pairs_min, |most, pairs| {
-                pairs.map(|pairs| most.max(pairs))
-            });
-        match needed {
-            Some(pairs) if pairs > self.pairs => {
-                let time = self.minutes_per_pair.map_or_else(String::new, |minutes| {
-                    let total = (minutes * f64::from(pairs)).ceil().max(1.0);
-                    format!(", about {}", wording::plural(total as u64, "minute"))
-                });
-                format!("Measure again with --pairs {pairs}{time}.")
-            }
-            Some(_) => "Measure again with more requests per endpoint.".to_owned(),
-            None if self.has_gaps() => {
-                "Mend what kept a version from being measured, then measure again.".to_owned()
-            }
-            None => "More pairs alone won't settle it: use more requests, a quieter machine, or a \
-                     wider limit in the policy."
-                .to_owned(),
-        }
     }
 }
 

@@ -4,13 +4,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstall_results::comparison::{
-    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
+    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Looks, Metric, Outcome, Scale,
 };
+use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
 
 use super::beside::{self, AnswersDocument, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::measurement::users;
+use super::objective::{MarginDocument, SloDocument};
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -37,8 +39,16 @@ pub(crate) struct ComparisonDocument {
     blind_spots: Vec<String>,
     /// Pairs compared.
     pairs: u32,
-    /// Significance level of every test and bound.
+    /// Significance level of every test and bound; with `looks` that of the look.
     alpha: f64,
+    /// Where it stands among the looks that were planned; `null` where one was, after all pairs.
+    looks: Option<LooksDocument>,
+    /// Pairs of a new measurement that would probably settle an inconclusive one.
+    pairs_needed: Option<u32>,
+    /// How long that would take.
+    minutes_needed: Option<f64>,
+    /// Index in `cells` of the one that needs most pairs.
+    neediest_cell: Option<usize>,
     /// False when the versions were measured in different sessions: advisory then.
     paired: bool,
     /// Faults of our own that spoil the numbers.
@@ -53,6 +63,11 @@ pub(crate) struct ComparisonDocument {
     worst_cell: Option<usize>,
     /// The step's criteria.
     criteria: Vec<CriterionDocument>,
+    /// What the policy makes of a verdict that is no pass: `fail` or `warn`; `null` of a pass.
+    /// Since 1.4.
+    consequence: Option<&'static str>,
+    /// The policy's objectives, on each endpoint and at each level. Since 1.4.
+    slos: Vec<SloDocument>,
     /// What the bystander probe waited, by version and level; empty without one.
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint, level and version; empty without any.
@@ -71,6 +86,27 @@ struct StepDocument {
     id: String,
     /// What the step did.
     title: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct LooksDocument {
+    /// After how many pairs each is.
+    planned: Vec<u32>,
+    /// The significance level of each; they add up to the policy's.
+    alphas: Vec<f64>,
+    /// The look that it stands at, from 1; 0 before the first, where nothing is judged.
+    number: usize,
+}
+
+impl From<&Looks> for LooksDocument {
+    fn from(looks: &Looks) -> Self {
+        Self {
+            planned: looks.planned.clone(),
+            alphas: looks.alphas.clone(),
+            number: looks.number(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -133,6 +169,8 @@ struct CellDocument {
     family: String,
     /// Whether it counts for the verdict.
     judged: bool,
+    /// What is a regression and what is harm here, by the policy. Since 1.4.
+    margin: MarginDocument,
     /// The first version.
     before: EstimateDocument,
     /// The second version.
@@ -212,6 +250,10 @@ impl ComparisonDocument {
             blind_spots: comparison.blind_spots.clone(),
             pairs: comparison.pairs,
             alpha: comparison.alpha,
+            looks: comparison.looks.as_ref().map(LooksDocument::from),
+            pairs_needed: comparison.pairs_needed,
+            minutes_needed: comparison.minutes_needed.and_then(finite),
+            neediest_cell: comparison.neediest_cell,
             paired: comparison.paired,
             faults: comparison.validity.faults.clone(),
             warnings: comparison.validity.warnings.clone(),
@@ -227,6 +269,11 @@ impl ComparisonDocument {
                 .iter()
                 .map(CriterionDocument::from)
                 .collect(),
+            consequence: comparison.consequence.map(|of| match of {
+                Consequence::Fail => "fail",
+                Consequence::Warn => "warn",
+            }),
+            slos: comparison.slos.iter().map(SloDocument::from).collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),
@@ -248,7 +295,7 @@ impl From<&Criterion> for CriterionDocument {
 
 impl From<&Cell> for CellDocument {
     fn from(cell: &Cell) -> Self {
-        let (metric, unit) = metric_and_unit(cell.metric);
+        let (metric, unit) = (cell.metric.name(), unit(cell.metric));
         let (outcome, pairs_needed, requests_needed) = match cell.outcome {
             Outcome::Regression => ("regression", None, None),
             Outcome::Improvement => ("improvement", None, None),
@@ -275,6 +322,7 @@ impl From<&Cell> for CellDocument {
             unit,
             family: family.to_owned(),
             judged: cell.judged,
+            margin: MarginDocument::from(&cell.margin),
             before: EstimateDocument::from(&cell.before),
             after: EstimateDocument::from(&cell.after),
             change: cell.change.as_ref().map(ChangeDocument::from),
@@ -317,19 +365,19 @@ impl From<&Change> for ChangeDocument {
     }
 }
 
-fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
+fn unit(metric: Metric) -> &'static str {
     match metric {
-        Metric::ResponseP50 => ("response_p50", "ms"),
-        Metric::ResponseP95 => ("response_p95", "ms"),
-        Metric::ResponseP99 => ("response_p99", "ms"),
-        Metric::TtftP50 => ("ttft_p50", "ms"),
-        Metric::TtftP95 => ("ttft_p95", "ms"),
-        Metric::ErrorRate => ("error_rate", "percent"),
-        Metric::BlockedMsPer1000 => ("blocked_ms_per_1000", "ms per 1000 requests"),
-        Metric::Threads => ("threads", "threads"),
-        Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
-        Metric::Throughput => ("throughput", "requests per second"),
-        Metric::RssMib => ("rss_mib", "MiB"),
-        Metric::ProbeP90 => ("probe_p90", "ms"),
+        Metric::ResponseP50
+        | Metric::ResponseP95
+        | Metric::ResponseP99
+        | Metric::TtftP50
+        | Metric::TtftP95
+        | Metric::ProbeP90 => "ms",
+        Metric::ErrorRate => "percent",
+        Metric::BlockedMsPer1000 => "ms per 1000 requests",
+        Metric::Threads => "threads",
+        Metric::CpuUsPerRequest => "us per request",
+        Metric::Throughput => "requests per second",
+        Metric::RssMib => "MiB",
     }
 }

@@ -77,6 +77,25 @@ fn mistakes_end_with_2_and_name_the_fix() {
         ),
         (
             &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "6,16,24",
+            ],
+            &["look 1 of 3", "6 pairs", "0.01", "7 or more"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "16,10",
+            ],
+            &["look 2 of 2", "ascending", "--looks 10,16,24"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "10,16", "--pairs",
+                "16",
+            ],
+            &["--looks", "--pairs"],
+        ),
+        (
+            &[
                 "ab",
                 "tunnel",
                 "--before",

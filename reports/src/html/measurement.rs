@@ -8,7 +8,7 @@ use unstall_results::summary::near_the_floor;
 
 use super::{
     answer, answers, blame, bystander, capacity, cells, curves, environment, event_loop,
-    observations, streams, watched,
+    objectives, observations, streams, watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
@@ -58,6 +58,7 @@ fn compared(
         "<p class=\"do\"><strong>Next:</strong> {}</p>",
         escape::markup_prose(&comparison.next_action)
     )?;
+    objectives::write(out, comparison)?;
     cells::write(out, comparison)?;
     cells::write_criteria(out, comparison)?;
     bystander::write(out, entry.record)?;

@@ -6,4 +6,5 @@ mod browser;
 mod fixture;
 mod formats;
 mod hostile_names;
+mod objectives;
 mod open;
