@@ -172,7 +172,7 @@ fn a_policy_about_nothing_is_a_mistake_of_each_command() {
         call(folder, [command, "same.json", "--policy", "p.toml"])
             .assert_code(2)
             .assert_stderr(&[
-                "p.toml:2:1",
+                "p.toml:3:12",
                 "matches no endpoint",
                 "did you mean `GET /api/v1/usage`?",
             ]);
