@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use super::error::{PolicyError, listed, meant, nearest};
 use super::rule::is_described;
-use super::{Glob, LIMIT_FIX, Margin, Place, Policy, Rule, SloRule, is_only_shown, limit_not_above};
+use super::{
+    Glob, LIMIT_FIX, Margin, Place, Policy, Rule, SloRule, is_only_shown, limit_not_above,
+};
 use crate::candidate::{OF_AN_ENDPOINT, OF_THE_SERVICE, cell_name};
 use crate::comparison::Metric;
 use crate::level::Level;
