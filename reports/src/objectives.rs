@@ -3,7 +3,7 @@
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::slo::{SloFinding, SloOutcome};
 
-use crate::vocabulary;
+use crate::{numbers, vocabulary};
 
 /// Missed ones first, then those that can't be told, each in the policy's order.
 pub(crate) fn worst_first(comparison: &Comparison) -> Vec<&SloFinding> {
@@ -28,7 +28,10 @@ pub(crate) fn outcome(slo: &SloFinding, verdict: Verdict) -> (&'static str, Stri
             ..
         } => (
             "?",
-            format!("can’t tell, needs {requests} requests per block"),
+            format!(
+                "can’t tell, needs {} requests per block",
+                numbers::count(requests)
+            ),
         ),
         SloOutcome::CantTell {
             pairs_needed: Some(pairs),

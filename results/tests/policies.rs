@@ -120,9 +120,9 @@ fn one_policy_is_for_all_records_that_are_judged_together() {
     let policy = Policy::parse(text, Path::new("p.toml")).expect("a policy");
     assert_eq!(policy.check(&[&usage, &message]), Ok(()));
     let error = policy.check(&[&usage]).expect_err("there is no POST");
-    assert_eq!(error.line, 1, "{error}");
+    assert_eq!(error.line, 2, "{error}");
     let error = policy.check(&[&message]).expect_err("there is no GET");
-    assert_eq!(error.line, 4, "{error}");
+    assert_eq!(error.line, 5, "{error}");
 }
 
 #[test]
@@ -137,6 +137,21 @@ fn before_a_measurement_whatever_can_be_measured_is_taken_as_there() {
     let error = check("[[rule]]\nendpoint = \"GET /nowhere\"\nlimit = 30").expect_err("nowhere");
     assert!(error.to_string().contains("GET /api/v1/usage"), "{error}");
     check("[[slo]]\nslo = \"p95<1s\"\nlevel = 10").expect_err("the load is 20 users");
+}
+
+#[test]
+fn the_policies_of_the_documentation_can_be_read() {
+    let page = read(&folder("../docs/policy.md"));
+    let blocks: Vec<&str> = page
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let policy = Policy::parse(block, Path::new("docs/policy.md"));
+        policy.unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 /// The committed schema equals the generated one; `INSTA_UPDATE=always` rewrites it.

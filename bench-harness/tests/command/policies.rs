@@ -142,9 +142,9 @@ fn an_objective_is_a_row_in_every_output() {
     assert_eq!(rows[0]["limit"], 10.0);
     assert_eq!(rows[0]["unit"], "ms");
     call.assert_stderr(&[
-        "misses its objective",
+        "GET usage misses p95<10ms with",
         "p95<10ms",
-        "::error title=Step 2a: objective GET usage p95<10ms missed",
+        "::error title=Step 2a%3A objective GET usage p95<10ms missed",
     ]);
     let junit = read(folder, "g.xml");
     let case = "name=\"objective GET usage c=20 p95&lt;10ms\"><failure type=\"objective\"";
@@ -172,7 +172,7 @@ fn a_policy_about_nothing_is_a_mistake_of_each_command() {
         call(folder, [command, "same.json", "--policy", "p.toml"])
             .assert_code(2)
             .assert_stderr(&[
-                "p.toml:2:1",
+                "p.toml:3:12",
                 "matches no endpoint",
                 "did you mean `GET /api/v1/usage`?",
             ]);
@@ -205,4 +205,26 @@ fn the_schema_of_policies_is_printed() {
     let printed: Value = serde_json::from_str(&call.stdout).expect("JSON");
     assert_eq!(printed["title"], "Unstall policy");
     assert_eq!(printed, unstall_results::policy::schema());
+}
+
+#[test]
+fn a_policy_about_nothing_is_told_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let scenario = crate::program::write_scenario(folder, "small", "/items");
+    let scenario = scenario.to_str().expect("UTF-8");
+    policy(
+        folder,
+        "[[slo]]\nendpoint = \"POST /items\"\nslo = \"p95<1s\"\n",
+    );
+    // Nobody listens there: whoever asks has gone too far.
+    let nowhere = "http://127.0.0.1:9";
+    let arguments = [
+        "ab", scenario, "--before", nowhere, "--after", nowhere, "--policy", "p.toml",
+    ];
+    call(folder, arguments).assert_code(2).assert_stderr(&[
+        "p.toml:2:12",
+        "matches no endpoint",
+        "GET /items",
+    ]);
 }

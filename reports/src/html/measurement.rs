@@ -91,7 +91,7 @@ fn about(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     }
     parts.push(format!("scenario {}", escape::markup(&comparison.scenario)));
     if !comparison.paired {
-        parts.push("<strong>unpaired: advisory only</strong>".to_owned());
+        parts.push("<strong>unpaired: measured in two sessions</strong>".to_owned());
     }
     writeln!(out, "<p class=\"about\">{}</p>", parts.join(" · "))
 }

@@ -93,5 +93,5 @@ fn a_warning_is_no_error_to_any_pipeline() {
     assert!(junit.contains("errors=\"0\"") && junit.contains("<skipped message=\"invalid: "));
     let annotations = annotations::render(&report);
     assert!(annotations.starts_with("::warning title="), "{annotations}");
-    assert!(annotations.contains(": invalid::"), "{annotations}");
+    assert!(annotations.contains("%3A invalid::"), "{annotations}");
 }

@@ -18,9 +18,13 @@ impl Findings<'_> {
             0 => String::new(),
             more => format!(" and {}", wording::plural(more as u64, "more objective")),
         };
+        let subject = match &first.endpoint {
+            Some(endpoint) => format!("{endpoint} misses"),
+            None => "all requests together miss".to_owned(),
+        };
         Some(format!(
-            "{}{} misses its objective{value}{more}",
-            first.name(),
+            "{subject} {}{}{value}{more}",
+            first.objective,
             self.at_level(first)
         ))
     }

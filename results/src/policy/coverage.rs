@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use super::error::{PolicyError, listed, meant, nearest};
 use super::rule::is_described;
-use super::{LIMIT_FIX, Place, Policy, Rule, SloRule, is_only_shown, limit_not_above};
+use super::{
+    Glob, LIMIT_FIX, Margin, Place, Policy, Rule, SloRule, is_only_shown, limit_not_above,
+};
 use crate::candidate::{OF_AN_ENDPOINT, OF_THE_SERVICE, cell_name};
 use crate::comparison::Metric;
 use crate::level::Level;
@@ -59,6 +61,10 @@ impl Policy {
     }
 
     fn check_on(&self, grounds: &[Ground<'_>]) -> Result<(), PolicyError> {
+        if self.rules.is_empty() && self.judge_places.is_empty() && self.slos.is_empty() {
+            // Nothing that could be about nothing.
+            return Ok(());
+        }
         let known: Vec<Known<'_>> = grounds.iter().flat_map(Ground::cells).collect();
         let measured: BTreeSet<Metric> = known.iter().map(|cell| cell.metric).collect();
         for (metric, place) in &self.judge_places {
@@ -74,9 +80,7 @@ impl Policy {
         for (index, rule) in self.rules.iter().enumerate() {
             self.has_effect(index, rule, &known)?;
         }
-        for ground in grounds {
-            self.limits_are_above(ground)?;
-        }
+        self.limits_are_above(&known)?;
         for slo in &self.slos {
             self.slo_matches(slo, grounds)?;
         }
@@ -95,16 +99,19 @@ impl Policy {
 
     fn unmeasured(&self, place: Place, name: &str, measured: &BTreeSet<Metric>) -> PolicyError {
         let names = || measured.iter().map(|metric| metric.name());
-        let near = nearest(name, names()).map_or_else(String::new, |near| {
-            format!(", or write `{near}` if that was meant")
-        });
+        let near = match Metric::named(name) {
+            // Nobody mistyped it.
+            Some(_) => None,
+            None => nearest(name, names()),
+        };
+        let near = near.map_or_else(String::new, |near| format!(", or did you mean `{near}`?"));
         self.error(
             place,
             format!(
                 "`{name}` is not in the record, which has {}",
                 listed(names())
             ),
-            format!("measure it (its metric needs a stream, a monitor, a probe or a process to look at), take it out{near}"),
+            format!("measure it (some metrics take a stream, a monitor, a probe or a process to look at), or take it out{near}"),
         )
     }
 
@@ -116,41 +123,48 @@ impl Policy {
     ) -> PolicyError {
         let is_there = |metric: &&Metric| rule.is_about_metric(**metric);
         let metrics = rule.metric.as_ref().map_or("", |glob| glob.as_str());
+        let metric_place = rule.metric.as_ref().map_or(rule.place, Glob::place);
         let Some(glob) = rule.endpoint.as_ref() else {
-            return self.unmeasured(rule.place, metrics, measured);
+            return self.unmeasured(metric_place, metrics, measured);
         };
         let endpoints = || grounds.iter().flat_map(|ground| &ground.scenario.endpoints);
         if !endpoints().any(|of| is_described(glob, Some(&of.name), Some(&route(of)))) {
-            return self.no_endpoint(rule.place, glob.as_str(), grounds);
+            return self.no_endpoint(glob, grounds);
         }
         if !measured.iter().any(|metric| is_there(&metric)) {
-            return self.unmeasured(rule.place, metrics, measured);
+            return self.unmeasured(metric_place, metrics, measured);
         }
         let own: BTreeSet<Metric> = OF_AN_ENDPOINT.into_iter().collect();
         if own.iter().any(|metric| is_there(&metric)) {
             return self.error(
-                rule.place,
+                metric_place,
                 format!("`{metrics}` is measured, but on no endpoint that `{glob}` matches"),
                 "widen one of the two globs, or take the rule out".to_owned(),
             );
         }
         self.error(
-            rule.place,
+            metric_place,
             format!("`{metrics}` is of the whole service and of no endpoint"),
             "leave `endpoint` out".to_owned(),
         )
     }
 
-    fn no_endpoint(&self, place: Place, wanted: &str, grounds: &[Ground<'_>]) -> PolicyError {
+    fn no_endpoint(&self, glob: &Glob, grounds: &[Ground<'_>]) -> PolicyError {
         let names = names(grounds);
         let shown = || names.iter().map(String::as_str);
+        let wanted = glob.as_str();
+        let but_for_capitals = shown().find(|name| glob.matches_but_for_capitals(name));
+        let fix = but_for_capitals.map_or_else(
+            || meant(wanted, shown()),
+            |name| format!("capitals count: write it as in `{name}`"),
+        );
         self.error(
-            place,
+            glob.place(),
             format!(
                 "`{wanted}` matches no endpoint, expected one of {}, or a glob over them",
                 listed(shown())
             ),
-            meant(wanted, shown()),
+            fix,
         )
     }
 
@@ -206,15 +220,17 @@ impl Policy {
     }
 
     /// Margin and limit may come from different rules.
-    fn limits_are_above(&self, ground: &Ground<'_>) -> Result<(), PolicyError> {
-        let policy = self.for_scenario(ground.scenario);
-        for cell in ground.cells() {
-            let name = cell.endpoint.map(|endpoint| endpoint.name.as_str());
-            let margin = policy.margin(name, cell.metric);
+    fn limits_are_above(&self, known: &[Known<'_>]) -> Result<(), PolicyError> {
+        for cell in known {
+            let mut margin = Margin::default_of(cell.metric);
+            for rule in self.rules.iter().filter(|rule| rule.covers(cell)) {
+                rule.apply(cell.metric.scale(), &mut margin);
+            }
             if margin.harm > margin.regression {
                 continue;
             }
-            let of_both = |of: &&Rule| of.covers(&cell) && (of.margin.or(of.limit)).is_some();
+            let name = cell.endpoint.map(|endpoint| endpoint.name.as_str());
+            let of_both = |of: &&Rule| of.covers(cell) && of.margin.or(of.limit).is_some();
             // Defaults go together, so a rule has broken them.
             let Some(last) = self.rules.iter().rfind(of_both) else {
                 continue;
@@ -237,7 +253,7 @@ impl Policy {
         if !levels().any(|level| rule.is_at(level)) {
             let shown: BTreeSet<String> = levels().map(|level| level.to_string()).collect();
             return Err(self.error(
-                rule.place,
+                rule.level_place.unwrap_or(rule.place),
                 format!(
                     "no load has the level {}, expected one of {}",
                     rule.level.unwrap_or_default(),
@@ -249,7 +265,7 @@ impl Policy {
         if let Some(glob) = &rule.endpoint {
             let endpoints = || grounds.iter().flat_map(|ground| &ground.scenario.endpoints);
             if !endpoints().any(|of| is_described(glob, Some(&of.name), Some(&route(of)))) {
-                return Err(self.no_endpoint(rule.place, glob.as_str(), grounds));
+                return Err(self.no_endpoint(glob, grounds));
             }
         }
         let mut refused = None;

@@ -44,7 +44,8 @@ pub(super) fn nearest<'n>(
             )
         })
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
+        // Of equals the first.
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, name)| name)
 }
 

@@ -3,25 +3,43 @@
 
 use std::fmt;
 
-/// A pattern.
+use super::Place;
+
+/// A pattern, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glob(String);
+pub struct Glob {
+    pattern: String,
+    place: Place,
+}
 
 impl Glob {
-    /// The pattern as written.
-    pub fn new(pattern: &str) -> Self {
-        Self(pattern.to_owned())
+    /// The pattern as written, at its place in the file.
+    pub fn new(pattern: &str, place: Place) -> Self {
+        Self {
+            pattern: pattern.to_owned(),
+            place,
+        }
     }
 
     /// The pattern as written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.pattern
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether it would match if capitals didn't count.
+    pub(super) fn matches_but_for_capitals(&self, text: &str) -> bool {
+        Self::new(&self.pattern.to_lowercase(), self.place).matches(&text.to_lowercase())
     }
 
     /// Whether all of a text is described. Takes time by the product of both lengths at most,
     /// whatever stars the pattern has.
     pub fn matches(&self, text: &str) -> bool {
-        let pattern: Vec<char> = self.0.chars().collect();
+        let pattern: Vec<char> = self.pattern.chars().collect();
         let text: Vec<char> = text.chars().collect();
         let (mut at, mut seen) = (0, 0);
         // The last star, and what it has swallowed so far.
@@ -52,7 +70,7 @@ impl Glob {
 
 impl fmt::Display for Glob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.pattern)
     }
 }
 
@@ -83,7 +101,7 @@ mod tests {
         ];
         for (pattern, text, expected) in cases {
             assert_eq!(
-                Glob::new(pattern).matches(text),
+                Glob::new(pattern, Place::default()).matches(text),
                 expected,
                 "{pattern} {text}"
             );
@@ -106,7 +124,7 @@ mod tests {
         fn it_is_what_it_is_defined_as(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             let chars = |of: &str| of.chars().collect::<Vec<char>>();
             let expected = by_definition(&chars(&pattern), &chars(&text));
-            prop_assert_eq!(Glob::new(&pattern).matches(&text), expected);
+            prop_assert_eq!(Glob::new(&pattern, Place::default()).matches(&text), expected);
         }
     }
 }

@@ -123,6 +123,7 @@ impl Reader<'_> {
             .replace("unknown field", "unknown key")
             .replace("unknown variant", "unknown word")
             .replace("missing field", "missing key")
+            .replace("wanted string or table", "expected a word in quotes")
             .replace("expected f64", "expected a number")
             .replace("a sequence", "a list")
             .replace("a boolean", "true or false");
@@ -140,10 +141,13 @@ impl Reader<'_> {
                 meant(&found, names.iter().map(String::as_str))
             }
             _ if said.starts_with("missing field") => "add it to this table".to_owned(),
-            _ if said.starts_with("invalid type") => {
+            _ if said.ends_with("map, expected a sequence") => {
+                "tables of a list have two brackets: write [[rule]] or [[slo]]".to_owned()
+            }
+            _ if said.starts_with("invalid type") || said.starts_with("wanted ") => {
                 "write the kind of value that is expected here".to_owned()
             }
-            _ => "mend the TOML; a complete policy is results/examples/policy.toml".to_owned(),
+            _ => "mend the TOML; `unstall scenarios schema policy` prints the form".to_owned(),
         };
         self.error(offset, message, fix)
     }
@@ -180,7 +184,7 @@ impl Reader<'_> {
         let title = format!("[metrics.{}]", metric.name());
         let rule = Rule {
             endpoint: None,
-            metric: Some(Glob::new(metric.name())),
+            metric: Some(Glob::new(metric.name(), self.place(at))),
             margin: self.size(raw.margin.as_ref())?,
             limit: self.size(raw.limit.as_ref())?,
             floor: self.size(raw.floor.as_ref())?,
@@ -284,11 +288,11 @@ impl Reader<'_> {
                 "write a name or a pattern like \"GET /api/*\", or leave the key out",
             ));
         }
-        Ok(Some(Glob::new(pattern.get_ref())))
+        let place = self.place(pattern.span().start);
+        Ok(Some(Glob::new(pattern.get_ref(), place)))
     }
 
     fn slo(&self, raw: &Spanned<RawSlo>) -> Result<SloRule, PolicyError> {
-        let place = self.place(raw.span().start);
         let raw = raw.get_ref();
         let at = raw.slo.span().start;
         let slo = Slo::parse(raw.slo.get_ref()).map_err(|error| {
@@ -320,7 +324,11 @@ impl Reader<'_> {
             endpoint,
             slo,
             level,
-            place,
+            place: self.place(at),
+            level_place: raw
+                .level
+                .as_ref()
+                .map(|level| self.place(level.span().start)),
         })
     }
 }

@@ -75,8 +75,10 @@ pub struct SloRule {
     pub slo: Slo,
     /// Users or arrivals per second; without one every level.
     pub level: Option<f64>,
-    /// Where it begins.
+    /// Where its objectives stand.
     pub place: Place,
+    /// Where its level stands.
+    pub level_place: Option<Place>,
 }
 
 impl SloRule {

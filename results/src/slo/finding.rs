@@ -56,17 +56,6 @@ pub enum SloOutcome {
     },
 }
 
-impl SloOutcome {
-    /// `met`, `missed` or `can't tell`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "missed",
-            Self::CantTell { .. } => "can't tell",
-        }
-    }
-}
-
 impl SloFinding {
     /// What it is about: `GET usage p95<200ms`, `errors<0.1%`.
     pub fn name(&self) -> String {
@@ -119,9 +108,13 @@ impl SloFinding {
             .note
             .as_ref()
             .map_or_else(String::new, |note| format!(" {note}"));
+        let what = match self.outcome {
+            SloOutcome::Met => "met",
+            SloOutcome::Missed => "missed",
+            SloOutcome::CantTell { .. } => "neither met nor missed",
+        };
         format!(
-            "Objective {}: {}{level}, {}.{note}",
-            self.outcome.word(),
+            "Objective {what}: {}{level}, {}.{note}",
             self.name(),
             self.evidence()
         )
