@@ -16,11 +16,11 @@ use crate::signflip::{SignFlips, TestCell};
 
 /// How often a change must be found.
 const POWER: f64 = 0.8;
-/// Draws per number of pairs, and fewer where a family is large.
-const DRAWS_MAX: usize = 100;
-const DRAWS_MIN: usize = 20;
-/// Additions for one number of pairs, about.
-const WORK_MAX: usize = 400_000_000;
+/// Draws per number of pairs.
+const DRAWS: usize = 400;
+/// Draws whose critical T is looked for, which takes all flips of all cells; it differs little from
+/// draw to draw.
+const DRAWS_CRITICAL: usize = 8;
 /// Of the draws: the same certificate for the same records.
 const SEED: u64 = 0x0CA1_1B8A;
 
@@ -60,17 +60,18 @@ impl<'a> FamilyScatter<'a> {
     /// For each cell, by how much a change must exceed the margin for so many pairs to find it.
     pub(super) fn beyond_margins(&self, pairs: u32, alpha: f64) -> Vec<f64> {
         let count = pairs as usize;
-        let flips = SignFlips::new(count, SEED);
-        let work = flips.count() * count * self.cells.len().max(1);
-        let draws = (WORK_MAX / work.max(1)).clamp(DRAWS_MIN, DRAWS_MAX);
-        let mut rng = ChaCha8Rng::seed_from_u64(SEED ^ u64::from(pairs));
-        let mut needed: Vec<Vec<f64>> = vec![Vec::with_capacity(draws); self.cells.len()];
         if self.pairs.is_empty() {
             return Vec::new();
         }
-        for _ in 0..draws {
+        let flips = SignFlips::new(count, SEED);
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED ^ u64::from(pairs));
+        let critical: Vec<f64> = (0..DRAWS_CRITICAL)
+            .map(|_| flips.critical_t(&self.draw(count, &mut rng), alpha))
+            .collect();
+        let critical_t = mean(&critical).max(0.0);
+        let mut needed: Vec<Vec<f64>> = vec![Vec::with_capacity(DRAWS); self.cells.len()];
+        for _ in 0..DRAWS {
             let cells = self.draw(count, &mut rng);
-            let critical_t = flips.critical_t(&cells, alpha).max(0.0);
             for (needed, cell) in needed.iter_mut().zip(&cells) {
                 let middle = mean(&cell.differences);
                 needed.push(critical_t * standard_error(cell, middle) - middle);
