@@ -252,6 +252,16 @@ pub(crate) struct AbArguments {
     /// Judge with what `unstall calibrate` found here
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+}
+
+/// How it is judged.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArguments {
+    /// Margins, limits and objectives, TOML: see docs/policy.md
+    #[arg(long = "policy", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// `unstall compare`
@@ -262,6 +272,8 @@ pub(crate) struct CompareArguments {
     /// Records of `ab`; or two records of `run`, before and after
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
 }
 
 /// `unstall gate`
@@ -274,9 +286,8 @@ pub(crate) struct GateArguments {
     /// Records of `ab`; or two records of `run`, before and after
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
-    /// Margins and limits, TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Judge with what `unstall calibrate` found on this machine: limits that can't be seen are told
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
@@ -309,6 +320,8 @@ pub(crate) struct ReportArguments {
         default_value = "report.html"
     )]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Judge and show with what `unstall calibrate` found on this machine
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,

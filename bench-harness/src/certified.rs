@@ -12,6 +12,13 @@ use crate::identity;
 /// From this age on a machine may well have become another one.
 const DAYS_DOUBTFUL: u64 = 30;
 
+/// As it stands in a command line.
+pub(crate) fn words(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| {
+        format!(" --certificate {}", path.display())
+    })
+}
+
 /// A certificate and its file.
 #[derive(Debug)]
 pub(crate) struct Certified {

@@ -17,6 +17,7 @@ mod interrupt;
 mod judgement;
 mod known_change;
 mod opening;
+mod policy_file;
 mod private_servers;
 mod progress;
 mod proof_text;

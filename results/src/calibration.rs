@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{Family, Metric, Verdict};
@@ -32,8 +33,7 @@ pub const SCHEMA_MAJOR: u32 = 1;
 pub const SCHEMA_MINOR: u32 = 0;
 
 /// What a version against itself showed of a machine, a scenario and a design.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Certificate {
     /// Name and version of this format.
     pub schema: CertificateSchema,
@@ -66,8 +66,7 @@ pub struct Certificate {
 }
 
 /// Name and version of the format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificateSchema {
     /// Always [`SCHEMA_NAME`].
     pub name: String,
@@ -78,8 +77,7 @@ pub struct CertificateSchema {
 }
 
 /// The machine of a certificate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedMachine {
     /// As in a record: a certificate holds for this class only.
     pub class: String,
@@ -95,8 +93,7 @@ pub struct CalibratedMachine {
 
 /// The design of a certificate's sessions: it holds for records of the same, whose number of pairs
 /// may be another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedDesign {
     /// Name of the scenario.
     pub scenario: String,
@@ -125,8 +122,7 @@ pub struct CalibratedDesign {
 }
 
 /// One session of a version against itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationSession {
     /// Id of its record.
     pub id: String,
@@ -143,8 +139,7 @@ pub struct CalibrationSession {
 }
 
 /// How often each verdict was given.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictCounts {
     /// Nothing got worse, and everything is within its limit.
     pub pass: u32,
@@ -157,8 +152,7 @@ pub struct VerdictCounts {
 }
 
 /// A share of counted things, with an interval for the share behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// How many.
     pub count: u32,
@@ -171,8 +165,7 @@ pub struct Share {
 }
 
 /// Sessions that were put together from measured pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResampledSessions {
     /// Pairs that they were drawn from.
     pub from_pairs: u32,
@@ -183,8 +176,7 @@ pub struct ResampledSessions {
 }
 
 /// How much one cell scatters between identical versions, and what can be found in spite of that.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellNoise {
     /// Endpoint, or `null` for the whole service.
     pub endpoint: Option<String>,
@@ -212,8 +204,7 @@ pub struct CellNoise {
 }
 
 /// What so many pairs would find.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Detectable {
     /// How many.
     pub pairs: u32,

@@ -23,6 +23,7 @@ mod judge;
 pub mod ledger;
 pub mod level;
 mod measure;
+mod metric;
 mod order_effect;
 mod order_statistics;
 mod pairing;

@@ -170,15 +170,9 @@ fn applied(certified: &Certificate, policy: &Policy) -> Comparison {
     comparison
 }
 
-fn with_limit(limit: f64) -> Policy {
-    let mut policy = Policy::default();
-    let p95 = Metric::ResponseP95;
-    let margin = Margin {
-        harm: limit,
-        ..Margin::default_of(p95)
-    };
-    policy.margins.insert(p95, margin);
-    policy
+fn with_limit(percent: f64) -> Policy {
+    let text = format!("[metrics.response_p95]\nlimit = {percent}\n");
+    Policy::parse(&text, Path::new("policy.toml")).expect("a policy")
 }
 
 #[test]
@@ -187,9 +181,9 @@ fn limits_below_sight_are_told_with_what_it_takes() {
     let policy = Policy::default();
     let measured = record(77, 10, 400, &endpoints(1.0));
     let plain = compare(&measured, &policy).expect("two arms");
-    let wide = applied(&certified, &with_limit(3.0));
+    let wide = applied(&certified, &with_limit(300.0));
     assert!(!wide.blind_spots.iter().any(|spot| spot.contains("p95")));
-    let tight = applied(&certified, &with_limit(0.07));
+    let tight = applied(&certified, &with_limit(7.0));
     let spots: Vec<&String> = tight
         .blind_spots
         .iter()

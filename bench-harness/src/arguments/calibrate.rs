@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{
-    AbArguments, AccessArguments, BlockStartArguments, DesignArguments, ScenarioArguments,
-    assignment,
+    AbArguments, AccessArguments, BlockStartArguments, DesignArguments, PolicyArguments,
+    ScenarioArguments, assignment,
 };
 
 /// `unstall calibrate`
@@ -37,9 +37,8 @@ pub(crate) struct CalibrateArguments {
     /// Folder of the sessions' records and of calibration.json
     #[arg(long, value_name = "DIR", default_value = "unstall-calibration")]
     pub(crate) out: PathBuf,
-    /// Margins and limits that sessions are judged by, TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Sets a variable of the scenario, over its environment variable and default
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) variables: Vec<(String, String)>,
@@ -73,6 +72,7 @@ impl CalibrateArguments {
             design: self.design,
             start: self.start,
             certificate: None,
+            policy: self.policy,
         }
     }
 }

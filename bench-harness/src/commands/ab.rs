@@ -6,7 +6,6 @@ use std::sync::Arc;
 use unstall_bench_harness::engine::{Amount, LoadModel, Stop};
 use unstall_bench_harness::floor;
 use unstall_results::design::Design;
-use unstall_results::policy::Policy;
 use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
@@ -29,7 +28,6 @@ const REQUESTS_DEFAULT: u64 = 400;
 const SIDES: &str = "--before and --after take";
 
 pub(crate) fn execute(arguments: &AbArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let policy = Policy::default();
     let certified = arguments.certificate.as_deref().map(Certified::read);
     let certified = certified.transpose()?;
     let stop = interrupt::listen()?;
@@ -39,7 +37,7 @@ pub(crate) fn execute(arguments: &AbArguments, console: &Console) -> anyhow::Res
     };
     let mut judgement = measure(arguments, &expects, console, &stop)?;
     if let Some(certified) = certified {
-        judgement.certify(certified, &policy)?;
+        judgement.certify(certified)?;
     }
     let mut outcome = judgement.outcome(console);
     for file in &judgement.files {
@@ -62,17 +60,21 @@ pub(crate) fn measure(
     let before = Version::parse(&arguments.before, SIDES, &access)?;
     let after = Version::parse(&arguments.after, SIDES, &access)?;
     arguments.access.refuse_unused(&[&before, &after])?;
+    let policy = arguments.policy.read()?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let common = &arguments.scenario;
     let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
-        .map(|plan| open(arguments, &before, &after, Arc::clone(plan)))
+        .map(|plan| open(arguments, &before, &after, Arc::clone(plan), policy.alpha))
         .collect::<anyhow::Result<Vec<Session>>>()?;
     for session in &sessions {
         expects(&session.record)?;
     }
+    let measured = sessions.iter().map(|session| &session.record);
+    let measured: Vec<_> = measured.map(|of| (&of.scenario, &of.load)).collect();
+    policy.check_plans(&measured)?;
     for version in [&before, &after] {
         version.reachable(&plans)?;
     }
@@ -80,12 +82,13 @@ pub(crate) fn measure(
     let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);
     let mut versions = Versions::starting(by_arm, &arguments.start, stop)?;
     let floor = floor::measure()?;
-    let mut judgement = Judgement::default();
+    let mut judgement = Judgement::by(policy);
     for mut session in sessions {
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut versions, console, stop)?;
     }
+    judgement.check_policy();
     judgement.finish_exports(&exports)?;
     Ok(judgement)
 }
@@ -146,6 +149,7 @@ fn open(
     before: &Version,
     after: &Version,
     plan: Arc<Plan>,
+    alpha: f64,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let seed = identity::seed(arguments.start.seed);
@@ -157,7 +161,7 @@ fn open(
     let design = Design::new(
         arguments.design.pairs,
         levels.keys.clone(),
-        Policy::default().alpha,
+        alpha,
         seed,
         requests,
     )?;

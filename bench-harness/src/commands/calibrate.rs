@@ -10,11 +10,10 @@ use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{Style, certificate};
 use unstall_results::calibration::{Certificate, certify, is_of_a_kind};
 use unstall_results::comparison::Verdict;
-use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
-use super::{ab, gate};
+use super::ab;
 use crate::arguments::{AbArguments, CalibrateArguments};
 use crate::console::{Console, Outcome};
 use crate::document::{Content, FileDocument, FileKind};
@@ -31,10 +30,7 @@ const SESSIONS_USUAL: (u32, u32) = (3, 20);
 const RESAMPLED: u32 = 200;
 
 pub(crate) fn execute(arguments: CalibrateArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let policy = match &arguments.policy {
-        Some(path) => gate::read_policy(path)?,
-        None => Policy::default(),
-    };
+    let policy = arguments.policy.read()?;
     // A mistake in it is told by the name that it has here.
     Version::parse(
         &arguments.target,
@@ -130,6 +126,7 @@ fn outcome(certified: &Certificate, path: &Path, goal: Option<u32>, console: &Co
             notes,
             ..Content::default()
         },
+        ..Outcome::default()
     }
 }
 

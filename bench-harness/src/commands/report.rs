@@ -9,33 +9,32 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::ReportArguments;
-use crate::certified::Certified;
+use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
 
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let inputs = arguments.records.iter().chain(&arguments.certificate);
+    let inputs = arguments.records.iter().chain(&arguments.policy.file);
+    let inputs = inputs.chain(&arguments.certificate);
     let inputs = inputs.map(PathBuf::as_path);
     record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
-    let mut judgement = judge(judgement::read(&arguments.records)?)?;
+    let records = judgement::read(&arguments.records)?;
+    let policy = arguments.policy.read_for(&records)?;
+    let mut judgement = judge(records, policy)?;
     if let Some(path) = &arguments.certificate {
-        judgement.certify(Certified::read(path)?, &Policy::default())?;
+        judgement.certify(Certified::read(path)?)?;
     }
     let names: Vec<String> = arguments
         .records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let certificate = arguments
-        .certificate
-        .as_ref()
-        .map(|path| format!(" --certificate {}", path.display()));
     let command = format!(
         "unstall report {}{} -o {}",
         names.join(" "),
-        certificate.unwrap_or_default(),
+        arguments.policy.words() + &certified::words(arguments.certificate.as_deref()),
         arguments.out.display()
     );
     write_html(&arguments.out, &judgement, "Latency report", &command)?;
@@ -67,15 +66,14 @@ pub(crate) fn write_html(
 }
 
 /// Records of one version are shown as they are; two of them that can be compared, compared.
-fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
-    let policy = Policy::default();
-    let mut judgement = Judgement::default();
+fn judge(records: Vec<RunRecord>, policy: Policy) -> anyhow::Result<Judgement> {
+    let mut judgement = Judgement::by(policy);
     let one_version = records
         .iter()
         .filter(|record| record.arms.len() == 1 && record.load.capacity.is_none())
         .count();
     if records.len() == 2 && one_version == 2 {
-        match judgement::against_each_other(&records, &policy) {
+        match judgement::against_each_other(&records, judgement.policy()) {
             Ok(judged) => {
                 judgement.entries.push(judged);
                 return Ok(judgement);
@@ -88,7 +86,7 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
         }
     }
     for record in records {
-        judgement.add(record, &policy)?;
+        judgement.add(record)?;
     }
     Ok(judgement)
 }

@@ -1,7 +1,6 @@
 //! What the gate said, held against what it had to say.
 
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Verdict};
-use unstall_results::policy::Policy;
 
 use super::case::Expected;
 
@@ -49,10 +48,9 @@ pub(super) fn hold(expected: Expected, share: f64, comparison: &Comparison) -> S
 /// Whether a change of this share would have been found in nearly every such session, by one of
 /// the latency cells.
 fn is_surely_seen(share: f64, comparison: &Comparison) -> bool {
-    let policy = Policy::default();
     comparison.cells.iter().any(|cell| {
         let detectable = cell.change.as_ref().and_then(|of| of.minimum_detectable);
-        let margin = policy.margin(cell.metric).regression;
+        let margin = cell.margin.regression;
         let is_latency = matches!(cell.metric, Metric::ResponseP50 | Metric::ResponseP95);
         let surely = detectable.map(|ratio| margin + SURELY * (ratio - 1.0 - margin));
         cell.judged && is_latency && surely.is_some_and(|surely| surely <= share)
@@ -100,6 +98,7 @@ pub(super) fn said(comparison: &Comparison) -> String {
 mod tests {
     use super::*;
     use unstall_results::compare::compare;
+    use unstall_results::policy::Policy;
     use unstall_results::synthetic::{EndpointSpec, record};
 
     fn compared(spec: EndpointSpec) -> Comparison {

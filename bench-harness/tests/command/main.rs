@@ -12,6 +12,7 @@ mod interruption;
 mod measuring;
 mod mistakes;
 mod open;
+mod policies;
 mod program;
 mod proving;
 mod records;

@@ -203,7 +203,7 @@ fn cells(sessions: &[Session<'_>], policy: &Policy, planned: u32) -> Vec<CellNoi
                         == (&scatter.endpoint, scatter.level, scatter.metric)
                 });
                 if let Some(noise) = noise {
-                    let margin = policy.margin(scatter.metric);
+                    let margin = scatter.margin;
                     let found = detectable(noise.metric, margin, noise.value, *pairs, beyond);
                     noise.detectable.push(found);
                 }

@@ -4,6 +4,7 @@ use super::CellNoise;
 use crate::candidate::Differences;
 use crate::comparison::{Cell, Comparison, Estimate, Family, Metric};
 use crate::measure::{Reading, Subject, estimate};
+use crate::policy::Margin;
 use crate::record::{Block, RunRecord};
 
 /// Standard deviations between the ends of a 95 % interval.
@@ -22,6 +23,8 @@ pub(super) struct Scatter {
     pub(super) metric: Metric,
     pub(super) family: Family,
     pub(super) judged: bool,
+    /// What is a regression here, by the policy.
+    pub(super) margin: Margin,
     /// Session by session; `None` where it has no pairs of the cell.
     pub(super) sessions: Vec<Option<Differences>>,
     value: f64,
@@ -50,6 +53,7 @@ impl Scatter {
             metric: cell.metric,
             family: cell.family,
             judged: false,
+            margin: cell.margin,
             sessions: Vec::new(),
             value: 0.0,
             sd_within_blocks: None,

@@ -9,7 +9,7 @@ use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignD
 use crate::candidate::cell_name;
 use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
 use crate::level::Level;
-use crate::policy::Policy;
+use crate::policy::{Margin, Policy};
 use crate::record::RunRecord;
 use crate::wording;
 
@@ -118,7 +118,7 @@ impl Certificate {
 
     /// Judged cells whose limit this machine can't see with as many pairs as were compared, the
     /// blindest first.
-    pub fn blind_spots(&self, comparison: &Comparison, policy: &Policy) -> Vec<BlindSpot> {
+    pub fn blind_spots(&self, comparison: &Comparison) -> Vec<BlindSpot> {
         let one_level = self.design.levels.len() < 2;
         let mut spots = Vec::new();
         for cell in comparison.cells.iter().filter(|cell| cell.judged) {
@@ -126,7 +126,8 @@ impl Certificate {
                 continue;
             }
             let noise = self.cell(cell.endpoint.as_deref(), cell.level.key(), cell.metric);
-            let Some(found) = noise.and_then(|noise| self.sight(noise, comparison.pairs, policy))
+            let Some(found) =
+                noise.and_then(|noise| self.sight(noise, comparison.pairs, cell.margin))
             else {
                 continue;
             };
@@ -155,9 +156,8 @@ impl Certificate {
     }
 
     /// `None` where nothing is known of the cell, `Some(None)` where its limit can be seen.
-    fn sight(&self, noise: &CellNoise, pairs: u32, policy: &Policy) -> Option<Option<BlindSpot>> {
+    fn sight(&self, noise: &CellNoise, pairs: u32, margin: Margin) -> Option<Option<BlindSpot>> {
         let beyond = noise.beyond_margin(pairs)?;
-        let margin = policy.margin(noise.metric);
         let found = detectable(noise.metric, margin, noise.value, pairs, beyond);
         if found.change <= margin.harm {
             return Some(None);
@@ -211,7 +211,7 @@ impl Certificate {
         policy: &Policy,
     ) -> Result<(), CertificateMisfit> {
         self.fits(record, true)?;
-        let spots = self.blind_spots(comparison, policy);
+        let spots = self.blind_spots(comparison);
         let told = spots.iter().take(SPOTS_TOLD_MAX).map(ToString::to_string);
         comparison.blind_spots.extend(told);
         let more = spots.len().saturating_sub(SPOTS_TOLD_MAX);
@@ -240,14 +240,14 @@ impl Certificate {
             .warnings
             .extend(soft.iter().map(|difference| format!("{difference}.")));
         if let Some(fault) = self.distrust() {
-            spoil(comparison, fault);
+            spoil(comparison, fault, policy);
         }
         Ok(())
     }
 }
 
 /// The verdict is worth nothing, and says why.
-fn spoil(comparison: &mut Comparison, fault: String) {
+fn spoil(comparison: &mut Comparison, fault: String, policy: &Policy) {
     if comparison.verdict != Verdict::Invalid {
         let what = fault.split(';').next().unwrap_or(&fault);
         comparison.headline = format!("Not usable: {what}");
@@ -255,6 +255,7 @@ fn spoil(comparison: &mut Comparison, fault: String) {
             .clone_into(&mut comparison.next_action);
     }
     comparison.verdict = Verdict::Invalid;
+    comparison.consequence = policy.consequence(Verdict::Invalid);
     comparison.decision = Decision::Undecided;
     comparison.validity.faults.push(fault);
     comparison.reasons.clone_from(&comparison.validity.faults);
