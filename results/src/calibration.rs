@@ -241,6 +241,11 @@ pub enum CertificateError {
     },
 }
 
+/// The JSON Schema of certificates' files.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Certificate).to_value()
+}
+
 impl Certificate {
     /// Reads a certificate's file.
     ///
