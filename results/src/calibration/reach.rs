@@ -141,6 +141,14 @@ fn upper_part(mut values: Vec<f64>) -> f64 {
     value.copied().unwrap_or(f64::INFINITY).max(0.0)
 }
 
+/// A margin's floor in the terms of its limit.
+pub(super) fn floor(metric: Metric, margin: Margin, value: f64) -> f64 {
+    match metric.scale() {
+        Scale::Ratio => margin.floor / value.max(metric.resolution()),
+        Scale::Difference => margin.floor,
+    }
+}
+
 /// What is detectable so far beyond a margin, never less than its floor: 0.12 for 12 % more, or a
 /// difference in the metric's unit.
 pub(super) fn detectable(
@@ -153,9 +161,9 @@ pub(super) fn detectable(
     let change = match metric.scale() {
         Scale::Ratio => {
             let by_test = (margin.regression.ln_1p() + beyond_margin).exp_m1();
-            by_test.max(margin.floor / value.max(metric.resolution()))
+            by_test.max(floor(metric, margin, value))
         }
-        Scale::Difference => (margin.regression + beyond_margin).max(margin.floor),
+        Scale::Difference => (margin.regression + beyond_margin).max(floor(metric, margin, value)),
     };
     Detectable {
         pairs,

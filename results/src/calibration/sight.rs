@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::certify::listed;
-use super::reach::detectable;
+use super::reach::{detectable, floor};
 use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignDifference};
 use crate::candidate::cell_name;
 use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
@@ -43,7 +43,8 @@ pub struct BlindSpot {
     pub level: Option<Level>,
     /// What is judged.
     pub metric: Metric,
-    /// The policy's harm limit: 0.2 for 20 %, or a difference in the metric's unit.
+    /// The policy's harm limit, or its floor where that is more: 0.2 for 20 %, or a difference in the
+    /// metric's unit.
     pub limit: f64,
     /// The smallest change found 8 times in 10, in the same terms.
     pub detectable: f64,
@@ -159,12 +160,13 @@ impl Certificate {
     fn sight(&self, noise: &CellNoise, pairs: u32, margin: Margin) -> Option<Option<BlindSpot>> {
         let beyond = noise.beyond_margin(pairs)?;
         let found = detectable(noise.metric, margin, noise.value, pairs, beyond);
-        if found.change <= margin.harm {
+        let limit = margin.harm.max(floor(noise.metric, margin, noise.value));
+        if found.change <= limit {
             return Some(None);
         }
         let room = match noise.metric.scale() {
-            Scale::Ratio => margin.harm.ln_1p() - margin.regression.ln_1p(),
-            Scale::Difference => margin.harm - margin.regression,
+            Scale::Ratio => limit.ln_1p() - margin.regression.ln_1p(),
+            Scale::Difference => limit - margin.regression,
         };
         let pairs_needed = noise.pairs_for(room).filter(|needed| *needed > pairs);
         let by_requests = noise.sd_within_blocks.is_some_and(|within| {
@@ -174,7 +176,7 @@ impl Certificate {
             endpoint: noise.endpoint.clone(),
             level: None,
             metric: noise.metric,
-            limit: margin.harm,
+            limit,
             detectable: found.change,
             pairs,
             minutes_needed: pairs_needed.map(|pairs| f64::from(pairs) * self.minutes_per_pair),
