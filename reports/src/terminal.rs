@@ -11,6 +11,7 @@ use crate::{
     Entry, Report, asides, blame, capacity, escape, numbers, objectives, ranking, vocabulary,
 };
 
+pub mod certificate;
 mod search;
 
 /// At most this many objectives are shown.

@@ -1,6 +1,7 @@
 //! What a comparison says: values that reports render and exit codes follow.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
 use crate::policy::{Consequence, Margin};
@@ -9,7 +10,10 @@ use crate::saturation::Saturation;
 use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every judged cell is within its harm limit, and every objective is met.
     Pass,
@@ -34,7 +38,9 @@ pub enum Decision {
 }
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Median response time, ms.
@@ -65,7 +71,10 @@ pub enum Metric {
 }
 
 /// Cells that are judged together, so that one false alarm is one in the family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Response and first-item percentiles.
     Latency,

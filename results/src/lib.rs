@@ -8,6 +8,7 @@
 pub mod answers;
 pub mod blame;
 pub mod bystander;
+pub mod calibration;
 mod candidate;
 pub mod capacity;
 pub mod compare;

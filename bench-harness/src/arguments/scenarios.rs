@@ -91,6 +91,8 @@ pub(crate) enum SchemaOf {
     Migration,
     /// A policy of `gate`, `compare`, `report` and `ab`
     Policy,
+    /// A certificate of `calibrate`
+    Calibration,
     /// The document that --json prints
     Result,
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::engine::{Amount, LoadModel};
+use unstall_bench_harness::engine::{Amount, LoadModel, Stop};
 use unstall_bench_harness::floor;
 use unstall_results::design::Design;
-use unstall_results::record::Load;
+use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::AbArguments;
+use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement};
@@ -26,7 +27,35 @@ const REQUESTS_DEFAULT: u64 = 400;
 /// What takes a version, in messages.
 const SIDES: &str = "--before and --after take";
 
-pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
+pub(crate) fn execute(arguments: &AbArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let certified = arguments.certificate.as_deref().map(Certified::read);
+    let certified = certified.transpose()?;
+    let stop = interrupt::listen()?;
+    let expects = |record: &RunRecord| match &certified {
+        Some(certified) => certified.expects(record),
+        None => Ok(()),
+    };
+    let mut judgement = measure(arguments, &expects, console, &stop)?;
+    if let Some(certified) = certified {
+        judgement.certify(certified)?;
+    }
+    let mut outcome = judgement.outcome(console);
+    for file in &judgement.files {
+        outcome.text.push_str(&file.lines());
+    }
+    Ok(outcome)
+}
+
+/// Measures both versions, after `expects` has had a look at each record's head.
+///
+/// # Errors
+/// Whatever makes a measurement impossible; the message says what to do.
+pub(crate) fn measure(
+    arguments: &AbArguments,
+    expects: &dyn Fn(&RunRecord) -> anyhow::Result<()>,
+    console: &Console,
+    stop: &Stop,
+) -> anyhow::Result<Judgement> {
     let access = arguments.access.resolve(console)?;
     let before = Version::parse(&arguments.before, SIDES, &access)?;
     let after = Version::parse(&arguments.after, SIDES, &access)?;
@@ -38,8 +67,11 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
-        .map(|plan| open(&arguments, &before, &after, Arc::clone(plan), policy.alpha))
+        .map(|plan| open(arguments, &before, &after, Arc::clone(plan), policy.alpha))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    for session in &sessions {
+        expects(&session.record)?;
+    }
     let measured = sessions.iter().map(|session| &session.record);
     let measured: Vec<_> = measured.map(|of| (&of.scenario, &of.load)).collect();
     policy.check_plans(&measured)?;
@@ -51,23 +83,18 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
         opening::note_ports(console, session, &targets);
     }
     let exports = exports.create()?;
-    let stop = interrupt::listen()?;
     let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);
-    let mut versions = Versions::starting(by_arm, &arguments.start, &stop)?;
+    let mut versions = Versions::starting(by_arm, &arguments.start, stop)?;
     let floor = floor::measure()?;
     let mut judgement = Judgement::by(policy);
     for mut session in sessions {
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
-        judgement.measure(session, &mut versions, console, &stop)?;
+        judgement.measure(session, &mut versions, console, stop)?;
     }
     judgement.check_policy();
     judgement.finish_exports(&exports)?;
-    let mut outcome = judgement.outcome(console);
-    for file in &judgement.files {
-        outcome.text.push_str(&file.lines());
-    }
-    Ok(outcome)
+    Ok(judgement)
 }
 
 /// The levels of load, each with its key in the record.
@@ -80,10 +107,11 @@ struct Levels {
 impl Levels {
     fn of(arguments: &AbArguments, plan: &Plan) -> anyhow::Result<Self> {
         let beside = Beside {
-            asks_for_closed: !arguments.concurrency.is_empty() || arguments.requests.is_some(),
-            duration: arguments.duration,
+            asks_for_closed: !arguments.design.concurrency.is_empty()
+                || arguments.design.requests.is_some(),
+            duration: arguments.design.duration,
         };
-        if let Some(open) = OpenLevels::choose(&arguments.open, beside, plan)? {
+        if let Some(open) = OpenLevels::choose(&arguments.design.open, beside, plan)? {
             return Ok(Self {
                 keys: open.keys(),
                 requests_per_endpoint: open.arrivals_min(),
@@ -91,6 +119,7 @@ impl Levels {
             });
         }
         let requests = arguments
+            .design
             .requests
             .or(plan.load.requests)
             .unwrap_or(REQUESTS_DEFAULT);
@@ -134,10 +163,8 @@ fn open(
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
     // Looks replace the pairs, so whatever those are they must not be refused.
-    let pairs = arguments
-        .looks
-        .last()
-        .map_or(arguments.pairs, |last| (*last).max(arguments.pairs));
+    let pairs = arguments.design.pairs;
+    let pairs = arguments.looks.last().map_or(pairs, |last| pairs.max(*last));
     let design = Design::new(pairs, levels.keys.clone(), alpha, seed, requests)?
         .with_looks(arguments.looks.clone(), alpha)?;
     let turns = session::turns(&design, |key| levels.load(key));
@@ -180,8 +207,8 @@ fn open(
 /// to keep so many users busy.
 fn users(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
     const USUAL: u32 = 20;
-    if !arguments.concurrency.is_empty() {
-        return arguments.concurrency.clone();
+    if !arguments.design.concurrency.is_empty() {
+        return arguments.design.concurrency.clone();
     }
     match plan.load.requests {
         Some(requests) if requests < u64::from(USUAL) => plan.load.concurrency.clone(),

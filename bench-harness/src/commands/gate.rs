@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use unstall_reports::{annotations, junit, markdown};
 
 use crate::arguments::GateArguments;
+use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
@@ -20,7 +21,10 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
     refuse_to_lose_a_file(arguments)?;
     let records = judgement::read(&arguments.records)?;
     let policy = arguments.policy.read_for(&records)?;
-    let judgement = judgement::judge(records, policy)?;
+    let mut judgement = judgement::judge(records, policy)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?)?;
+    }
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     let wanted = [
@@ -55,7 +59,10 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
     ];
     for (option, path) in outputs {
         if let Some(path) = path {
-            let inputs = arguments.records.iter().chain(&arguments.policy.file);
+            let inputs = arguments.records.iter();
+            let inputs = inputs
+                .chain(&arguments.policy.file)
+                .chain(&arguments.certificate);
             record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
         }
     }
@@ -94,9 +101,11 @@ fn command_line(arguments: &GateArguments) -> String {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
+    let certificate = certified::words(arguments.certificate.as_deref());
     format!(
-        "unstall gate {}{}",
+        "unstall gate {}{}{}",
         records.join(" "),
-        arguments.policy.words()
+        arguments.policy.words(),
+        certificate
     )
 }

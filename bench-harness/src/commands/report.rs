@@ -9,6 +9,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::ReportArguments;
+use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
@@ -16,11 +17,15 @@ use crate::record_file;
 
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
     let inputs = arguments.records.iter().chain(&arguments.policy.file);
+    let inputs = inputs.chain(&arguments.certificate);
     let inputs = inputs.map(PathBuf::as_path);
     record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
     let records = judgement::read(&arguments.records)?;
     let policy = arguments.policy.read_for(&records)?;
-    let judgement = judge(records, policy)?;
+    let mut judgement = judge(records, policy)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?)?;
+    }
     let names: Vec<String> = arguments
         .records
         .iter()
@@ -29,7 +34,7 @@ pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow:
     let command = format!(
         "unstall report {}{} -o {}",
         names.join(" "),
-        arguments.policy.words(),
+        arguments.policy.words() + &certified::words(arguments.certificate.as_deref()),
         arguments.out.display()
     );
     write_html(&arguments.out, &judgement, "Latency report", &command)?;

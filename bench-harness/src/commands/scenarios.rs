@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unstall_results::policy;
+use unstall_results::{calibration, policy};
 use unstall_scenarios::import::{self, Options};
 use unstall_scenarios::{Inputs, Plan, catalogue, schema};
 
@@ -23,6 +23,7 @@ pub(crate) fn execute(command: ScenariosCommand) -> anyhow::Result<Outcome> {
             SchemaOf::Scenario => pretty(&schema::scenario())?,
             SchemaOf::Migration => pretty(&schema::migration())?,
             SchemaOf::Policy => pretty(&policy::schema())?,
+            SchemaOf::Calibration => pretty(&calibration::schema())?,
             SchemaOf::Result => document::schema()?,
         })),
         ScenariosCommand::Import {

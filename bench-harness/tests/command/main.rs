@@ -2,6 +2,7 @@
 //! and an exit code out.
 
 mod bystander;
+mod calibrating;
 mod capacity;
 mod exports;
 mod http2;
