@@ -164,7 +164,10 @@ fn open(
     }
     // Looks replace the pairs, so whatever those are they must not be refused.
     let pairs = arguments.design.pairs;
-    let pairs = arguments.looks.last().map_or(pairs, |last| pairs.max(*last));
+    let pairs = arguments
+        .looks
+        .last()
+        .map_or(pairs, |last| pairs.max(*last));
     let design = Design::new(pairs, levels.keys.clone(), alpha, seed, requests)?
         .with_looks(arguments.looks.clone(), alpha)?;
     let turns = session::turns(&design, |key| levels.load(key));

@@ -42,7 +42,7 @@ fn help_names_the_commands_there_are_and_no_others() {
 fn mistakes_end_with_2_and_name_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = "http://127.0.0.1:9";
-    let cases: [(&[&str], &[&str]); 12] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&["rum"], &["run"]),
         (&["run", "tunnel", "--tarqet", target], &["--target"]),
         (
