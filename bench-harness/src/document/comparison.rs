@@ -3,9 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use unstall_results::comparison::{
-    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
-};
+use unstall_results::comparison::{Cell, Change, Comparison, Criterion, Decision, Estimate, Scale};
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
 
@@ -245,39 +243,20 @@ impl From<&Criterion> for CriterionDocument {
 
 impl From<&Cell> for CellDocument {
     fn from(cell: &Cell) -> Self {
-        let (metric, unit) = metric_and_unit(cell.metric);
-        let (outcome, pairs_needed, requests_needed) = match cell.outcome {
-            Outcome::Regression => ("regression", None, None),
-            Outcome::Improvement => ("improvement", None, None),
-            Outcome::WithinLimit => ("within_limit", None, None),
-            Outcome::Inconclusive { pairs_needed } => ("inconclusive", pairs_needed, None),
-            Outcome::Insufficient { requests_needed } => {
-                ("insufficient", None, Some(requests_needed))
-            }
-            Outcome::Pooled => ("pooled", None, None),
-            Outcome::Saturated => ("saturated", None, None),
-            Outcome::NotMeasured => ("not_measured", None, None),
-        };
-        let family = match cell.family {
-            Family::Latency => "latency",
-            Family::Errors => "errors",
-            Family::Loop => "loop",
-            Family::Advisory => "advisory",
-        };
         Self {
             endpoint: cell.endpoint.clone(),
             level: users(cell.level),
             arrivals_per_second: cell.level.rate_per_second(),
-            metric: metric.to_owned(),
-            unit,
-            family: family.to_owned(),
+            metric: cell.metric.name().to_owned(),
+            unit: cell.metric.unit(),
+            family: cell.family.name().to_owned(),
             judged: cell.judged,
             before: EstimateDocument::from(&cell.before),
             after: EstimateDocument::from(&cell.after),
             change: cell.change.as_ref().map(ChangeDocument::from),
-            outcome,
-            pairs_needed,
-            requests_needed,
+            outcome: cell.outcome.name(),
+            pairs_needed: cell.outcome.pairs_needed(),
+            requests_needed: cell.outcome.requests_needed(),
             note: cell.note.clone(),
         }
     }
@@ -311,22 +290,5 @@ impl From<&Change> for ChangeDocument {
             p_improvement: finite(change.p_improvement),
             minimum_detectable: change.minimum_detectable.and_then(finite),
         }
-    }
-}
-
-fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
-    match metric {
-        Metric::ResponseP50 => ("response_p50", "ms"),
-        Metric::ResponseP95 => ("response_p95", "ms"),
-        Metric::ResponseP99 => ("response_p99", "ms"),
-        Metric::TtftP50 => ("ttft_p50", "ms"),
-        Metric::TtftP95 => ("ttft_p95", "ms"),
-        Metric::ErrorRate => ("error_rate", "percent"),
-        Metric::BlockedMsPer1000 => ("blocked_ms_per_1000", "ms per 1000 requests"),
-        Metric::Threads => ("threads", "threads"),
-        Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
-        Metric::Throughput => ("throughput", "requests per second"),
-        Metric::RssMib => ("rss_mib", "MiB"),
-        Metric::ProbeP90 => ("probe_p90", "ms"),
     }
 }
