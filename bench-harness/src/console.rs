@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     /// The judgement, where the command judges versions; that of a proof or a self-test is in its
     /// content.
     pub(crate) verdict: Option<Verdict>,
+    /// How to exit, where a policy says otherwise than the verdict.
+    pub(crate) status: Option<ExitStatus>,
     /// For people, plain or coloured, ending in a newline.
     pub(crate) text: String,
     /// The same for programs.
@@ -33,13 +35,16 @@ impl Outcome {
         let of_proof = self.content.proof.as_ref().map(|proof| proof.verdict());
         let of_selftest = self.content.selftest.as_ref().map(|found| found.verdict());
         let of_torture = self.content.torture.as_ref().map(|found| found.verdict());
-        let of_content = of_proof.or(of_selftest).or(of_torture);
+        let of_gate = self.content.known_changes.as_ref();
+        let of_gate = of_gate.map(|found| found.verdict());
+        let of_content = of_proof.or(of_selftest).or(of_torture).or(of_gate);
         of_content.or_else(|| self.verdict.map(VerdictName::from))
     }
 
     /// How the command ends that has it.
     fn status(&self) -> ExitStatus {
-        self.verdict().map_or(ExitStatus::Pass, ExitStatus::from)
+        let of_verdict = self.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
+        self.status.unwrap_or(of_verdict)
     }
 
     /// The document of `--json`.

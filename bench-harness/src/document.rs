@@ -9,6 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_loop_monitor::certificate::RouteVerdict;
 use unstall_loop_monitor::watched::WatchSummary;
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
@@ -16,7 +17,9 @@ use crate::exit::ExitStatus;
 mod beside;
 pub(crate) mod capacity;
 pub(crate) mod comparison;
+pub(crate) mod known_change;
 pub(crate) mod measurement;
+mod objective;
 pub(crate) mod proof;
 pub(crate) mod selftest;
 pub(crate) mod torture;
@@ -28,7 +31,7 @@ use proof::ProofDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 3;
+const SCHEMA_MINOR: u32 = 4;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,7 +43,7 @@ pub(crate) struct Document {
     command: String,
     /// The judgement over everything, `null` where the command judges nothing.
     verdict: Option<VerdictName>,
-    /// 0 pass or proven, 1 regression, blocking, unproven or unmet, 2 usage or input, 3 invalid
+    /// 0 pass or proven, or what a policy makes a warning; 1 regression, blocking, unproven or unmet, 2 usage or input, 3 invalid
     /// measurement, 4 inconclusive.
     exit_code: u8,
     /// What went wrong, when the exit code is 2.
@@ -84,10 +87,14 @@ pub(crate) struct Content {
     pub(crate) proof: Option<ProofDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What one version against itself showed of this machine, for `calibrate`; else `null`. Since 1.4.
+    pub(crate) calibration: Option<Certificate>,
     /// What `selftest monitor` found; else `null`.
     pub(crate) selftest: Option<selftest::SelftestDocument>,
     /// What `selftest http` found; else `null`. Since 1.3.
     pub(crate) torture: Option<torture::TortureDocument>,
+    /// What `selftest gate` found; else `null`. Since 1.4.
+    pub(crate) known_changes: Option<known_change::KnownChangeDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Files written.
@@ -175,9 +182,9 @@ pub(crate) enum FileKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum VerdictName {
-    /// No regression, and every judged cell is within its harm limit.
+    /// No regression, every judged cell is within its harm limit, and every objective is met.
     Pass,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or an objective is missed.
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,

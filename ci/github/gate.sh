@@ -34,7 +34,7 @@ else
     [ "${#scenarios[@]}" -eq 1 ] || out=$GATE_FOLDER/records
     code=0
     "$GATE_UNSTALL" ab --before "$GATE_BEFORE" --after "$GATE_AFTER" --pairs "$GATE_PAIRS" \
-        --out "$out" --force "${arguments[@]}" -- "${scenarios[@]}" || code=$?
+        --out "$out" --force "${judging[@]}" "${arguments[@]}" -- "${scenarios[@]}" || code=$?
     case $code in
     0 | 1 | 3 | 4) ;; # Measured; the gate judges by the policy.
     *) fail "Nothing was measured: the log above says why." ;;
@@ -56,7 +56,7 @@ printf 'exit-code=%s\nfolder=%s\n' "$code" "$GATE_FOLDER" >>"$GITHUB_OUTPUT"
 
 # Its exit code repeats the verdict; any other says that there is no page.
 page=0
-"$GATE_UNSTALL" report -o "$GATE_FOLDER/report.html" -- "${records[@]}" >/dev/null || page=$?
+"$GATE_UNSTALL" report -o "$GATE_FOLDER/report.html" "${judging[@]}" -- "${records[@]}" >/dev/null || page=$?
 case $page in
 0 | 1 | 3 | 4) ;;
 *) fail "The page was not written: the log above says why." ;;

@@ -6,10 +6,11 @@
 
 use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+use unstall_results::slo::SloOutcome;
 
 use crate::guilty_lines::{GuiltyLine, for_cell, guilty_lines};
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, objectives, ranking, vocabulary};
 
 /// What GitHub shows of each level and step.
 const SHOWN_MAX: usize = 10;
@@ -71,7 +72,8 @@ pub fn render(report: &Report<'_>, in_checkout: &dyn Fn(&str) -> Option<String>)
             (None, None) => {}
         }
     }
-    // Cells of all measurements behind all verdicts, which say more.
+    // Objectives and cells of all measurements behind all verdicts, which say more.
+    annotations.extend(report.entries.iter().flat_map(of_objectives));
     annotations.extend(of_cells(report, in_checkout));
     let mut out = String::new();
     for level in Level::ALL {
@@ -161,8 +163,12 @@ fn of_verdict(
     let guilty = guilty.filter(|_| comparison.verdict == Verdict::Regression);
     message.extend(guilty.map(|line| line.sentence.clone()));
     message.push(format!("Next: {}", comparison.next_action));
+    let level = match comparison.is_only_warned() {
+        true => Level::Warning,
+        false => Level::of(comparison.verdict),
+    };
     Annotation {
-        level: Level::of(comparison.verdict),
+        level,
         title: format!(
             "{}: {}",
             entry.short_name(),
@@ -175,6 +181,31 @@ fn of_verdict(
 
 fn place(line: &GuiltyLine, in_checkout: &dyn Fn(&str) -> Option<String>) -> Option<(String, u32)> {
     in_checkout(&line.file).map(|file| (file, line.line))
+}
+
+/// Objectives that are not met, of a measurement whose numbers may be used.
+fn of_objectives(entry: &Entry<'_>) -> Vec<Annotation> {
+    let usable = |comparison: &&Comparison| comparison.verdict != Verdict::Invalid;
+    let Some(comparison) = entry.comparison.filter(usable) else {
+        return Vec::new();
+    };
+    let found = objectives::worst_first(comparison).into_iter();
+    found
+        .filter_map(|slo| {
+            let level = match slo.outcome {
+                SloOutcome::Met => return None,
+                SloOutcome::Missed => Level::Error,
+                SloOutcome::CantTell { .. } => Level::Warning,
+            };
+            let (_, words) = objectives::outcome(slo, comparison.verdict);
+            Some(Annotation {
+                level,
+                title: format!("{}: objective {} {words}", entry.short_name(), slo.name()),
+                message: vec![format!("{}: {}", slo.level, objectives::found(slo))],
+                place: None,
+            })
+        })
+        .collect()
 }
 
 /// Cells that got worse or can't be told, over all measurements whose numbers may be used.

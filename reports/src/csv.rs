@@ -7,12 +7,13 @@
 use unstall_results::capacity::{Capacity, Finding};
 use unstall_results::comparison::{Cell, Comparison, Estimate, Scale};
 use unstall_results::level::Level;
+use unstall_results::slo::{SloFinding, SloOutcome};
 use unstall_results::summary::summarise;
 
 use crate::{Entry, Report, escape, vocabulary};
 
 /// Columns, in order.
-pub const COLUMNS: [&str; 38] = [
+pub const COLUMNS: [&str; 41] = [
     "record",
     "label",
     "scenario",
@@ -48,6 +49,9 @@ pub const COLUMNS: [&str; 38] = [
     "p_regression",
     "p_improvement",
     "minimum_detectable",
+    "margin",
+    "limit",
+    "floor",
     "pairs_needed",
     "requests_needed",
     "note",
@@ -160,6 +164,48 @@ fn compared(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
         fill(&mut row, cell);
         row.write(out);
     }
+    for slo in &comparison.slos {
+        let mut row = head.clone();
+        fill_objective(&mut row, slo);
+        row.write(out);
+    }
+}
+
+/// An objective of the policy: judged on the after version, whatever the other one does.
+fn fill_objective(row: &mut Row, slo: &SloFinding) {
+    let endpoint = slo.endpoint.as_deref().map(escape::csv);
+    row.set("endpoint", endpoint.unwrap_or_default());
+    row.level(slo.level);
+    row.set("metric", escape::csv(&slo.objective));
+    row.set("unit", if slo.is_share { "percent" } else { "ms" }.to_owned());
+    row.set("family", "objective".to_owned());
+    row.set("judged", "true".to_owned());
+    row.set("before", number(slo.before));
+    row.estimate(
+        AFTER,
+        &Estimate {
+            value: slo.value,
+            low: slo.low,
+            high: slo.high,
+            at_least: slo.at_least,
+            n: slo.requests,
+            per_block: Vec::new(),
+        },
+    );
+    row.set("limit", number(Some(slo.limit)));
+    let (outcome, pairs, requests) = match slo.outcome {
+        SloOutcome::Met => ("met", None, None),
+        SloOutcome::Missed => ("missed", None, None),
+        SloOutcome::CantTell {
+            pairs_needed,
+            requests_needed,
+        } => ("inconclusive", pairs_needed, requests_needed),
+    };
+    row.set("outcome", outcome.to_owned());
+    row.set("pairs_needed", known(pairs));
+    row.set("requests_needed", known(requests));
+    let note = slo.note.as_deref().map(escape::csv);
+    row.set("note", note.unwrap_or_default());
 }
 
 fn fill(row: &mut Row, cell: &Cell) {
@@ -195,6 +241,9 @@ fn fill(row: &mut Row, cell: &Cell) {
     row.set("outcome", cell.outcome.name().to_owned());
     row.set("pairs_needed", known(cell.outcome.pairs_needed()));
     row.set("requests_needed", known(cell.outcome.requests_needed()));
+    row.set("margin", number(Some(cell.margin.regression)));
+    row.set("limit", number(Some(cell.margin.harm)));
+    row.set("floor", number(Some(cell.margin.floor)));
     let note = cell.note.as_deref().map(escape::csv);
     row.set("note", note.unwrap_or_default());
 }

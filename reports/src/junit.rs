@@ -1,8 +1,8 @@
 //! The report as JUnit XML: a suite per measurement; in it a test case for the verdict, one per
-//! judged cell and one per criterion of the step.
+//! judged cell, one per objective of the policy and one per criterion of the step.
 //!
 //! The file and the exit code never disagree: a suite has a failure or an error exactly if its verdict
-//! makes the gate fail. So a regression is a failure; what can't be told is one, too, of the case
+//! makes the gate fail. So a regression and a missed objective are failures; what can't be told is one, too, of the case
 //! `verdict`, unless the policy makes it a warning, and then it is skipped, so that no viewer paints it
 //! green. An invalid measurement is an error. Cells and criteria that decide nothing by themselves are
 //! skipped with their reason.
@@ -17,10 +17,11 @@ mod xml;
 use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Criterion, Outcome, Verdict};
 use unstall_results::record::RunRecord;
+use unstall_results::slo::{SloFinding, SloOutcome};
 
 use crate::guilty_lines::{GuiltyLine, for_cell, guilty_lines};
 use crate::ranking::Group;
-use crate::{Entry, Report, numbers, observed, ranking, vocabulary};
+use crate::{Entry, Report, numbers, objectives, observed, ranking, vocabulary};
 
 /// Cells of a suite: more make a file that no viewer opens (GitLab takes 30 MB).
 const CELLS_MAX: usize = 5_000;
@@ -104,6 +105,11 @@ fn suite(entry: &Entry<'_>, comparison: &Comparison) -> Suite {
             .iter()
             .take(CELLS_MAX)
             .map(|cell| cell_case(cell, comparison.verdict, &lines)),
+    );
+    cases.extend(
+        objectives::worst_first(comparison)
+            .into_iter()
+            .map(|slo| objective_case(slo, comparison.verdict)),
     );
     cases.extend(
         comparison
@@ -223,7 +229,7 @@ fn verdict_case(comparison: &Comparison, lines: &[GuiltyLine]) -> Case {
     }
     Case {
         name: "verdict".to_owned(),
-        status: status_of(comparison.verdict, false),
+        status: status_of(comparison.verdict, comparison.is_only_warned()),
         kind: vocabulary::verdict(comparison.verdict),
         message,
         details,
@@ -274,6 +280,28 @@ fn cell_case(cell: &Cell, verdict: Verdict, lines: &[GuiltyLine]) -> Case {
         kind,
         message: format!("{words}: {values}{change}"),
         details,
+    }
+}
+
+fn objective_case(slo: &SloFinding, verdict: Verdict) -> Case {
+    let (status, kind) = match slo.outcome {
+        _ if verdict == Verdict::Invalid => (Status::Skipped, "invalid"),
+        SloOutcome::Met => (Status::Passed, "pass"),
+        SloOutcome::Missed => (Status::Failed, "objective"),
+        SloOutcome::CantTell { .. } => (Status::Skipped, "inconclusive"),
+    };
+    let (_, words) = objectives::outcome(slo, verdict);
+    Case {
+        name: format!(
+            "objective {} {} {}",
+            objectives::subject(slo),
+            slo.level.to_string().replace(' ', ""),
+            slo.objective
+        ),
+        status,
+        kind,
+        message: format!("{words}: {}", objectives::found(slo)),
+        details: Vec::new(),
     }
 }
 

@@ -10,13 +10,14 @@ mod single;
 
 use std::fmt::Write as _;
 
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Metric;
 use unstall_results::ledger;
 
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, escape, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -122,11 +123,29 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
             "… and {left} more measurements, with no worse verdict than these.\n"
         )?;
     }
+    if let Some(certificate) = report.certificate {
+        writeln!(out, "{}\n", escape::markdown(&trust(certificate)))?;
+    }
     writeln!(
         out,
         "<sub>Generated {} by {}</sub>",
         escape::markdown(&report.generated_utc),
         escape::markdown_code(&report.command)
+    )
+}
+
+/// How often the same version twice alarmed on this machine.
+fn trust(certificate: &Certificate) -> String {
+    let alarms = certificate.false_alarms;
+    let distrust = certificate.distrust();
+    format!(
+        "Calibrated {}: {} of {} sessions of the same version twice alarmed, a rate between {} and {}.{}",
+        certificate.created_utc,
+        alarms.count,
+        alarms.of,
+        numbers::share(alarms.low),
+        numbers::share(alarms.high),
+        distrust.map_or_else(String::new, |why| format!(" {why}."))
     )
 }
 

@@ -16,7 +16,7 @@ use crate::validate::saturating_sum;
 use crate::wording;
 
 /// Percentiles and counts of one endpoint.
-const OF_AN_ENDPOINT: [Metric; 8] = [
+pub(crate) const OF_AN_ENDPOINT: [Metric; 8] = [
     Metric::ResponseP50,
     Metric::ResponseP95,
     Metric::ResponseP99,
@@ -28,7 +28,7 @@ const OF_AN_ENDPOINT: [Metric; 8] = [
 ];
 
 /// What only the process as a whole has. Its errors are those of its endpoints.
-const OF_THE_SERVICE: [Metric; 6] = [
+pub(crate) const OF_THE_SERVICE: [Metric; 6] = [
     Metric::BlockedMsPer1000,
     Metric::Threads,
     Metric::CpuUsPerRequest,
@@ -336,7 +336,8 @@ pub(crate) fn requests_per_block(metric: Metric, q: f64, judged: bool) -> u64 {
 }
 
 impl Differences {
-    fn of(metric: Metric, pairs: &[(Reading, Reading)]) -> Self {
+    /// Of readings before and after, a pair each.
+    pub(crate) fn of(metric: Metric, pairs: &[(Reading, Reading)]) -> Self {
         let sign = if metric.larger_is_better() { -1.0 } else { 1.0 };
         let resolution = metric.resolution();
         let count = pairs.len() as f64;

@@ -1,19 +1,25 @@
 //! What a comparison says: values that reports render and exit codes follow.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
+use crate::policy::{Consequence, Margin};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every judged cell is within its harm limit.
+    /// Every judged cell is within its harm limit, and every objective is met.
     Pass,
     /// Not enough evidence either way.
     Inconclusive,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or an objective of the policy is missed.
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,
@@ -26,12 +32,15 @@ pub enum Decision {
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid, or passed with a criterion unmet or without an answer.
+    /// Inconclusive or invalid, passed with a criterion unmet or without an answer, or nothing got
+    /// worse and an objective is missed.
     Undecided,
 }
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Median response time, ms.
@@ -62,7 +71,10 @@ pub enum Metric {
 }
 
 /// Cells that are judged together, so that one false alarm is one in the family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Response and first-item percentiles.
     Latency,
@@ -85,6 +97,8 @@ pub struct Comparison {
     pub step: Option<StepIdentity>,
     /// The overall answer.
     pub verdict: Verdict,
+    /// What the policy makes of it; `None` of a pass.
+    pub consequence: Option<Consequence>,
     /// The same for a step's ledger.
     pub decision: Decision,
     /// One sentence in milliseconds, plain text: what a reader takes away.
@@ -112,6 +126,15 @@ pub struct Comparison {
     pub worst_cell: Option<usize>,
     /// The step's criteria, each with what was found.
     pub criteria: Vec<Criterion>,
+    /// The policy's objectives, each on each endpoint and level that it is about.
+    pub slos: Vec<SloFinding>,
+}
+
+impl Comparison {
+    /// True where the policy lets a verdict that is no pass end with exit code 0.
+    pub fn is_only_warned(&self) -> bool {
+        self.consequence == Some(Consequence::Warn)
+    }
 }
 
 /// Whether the numbers may be used.
@@ -149,6 +172,8 @@ pub struct Cell {
     pub family: Family,
     /// Whether it counts for the verdict.
     pub judged: bool,
+    /// What is a regression and what is harm here, by the policy.
+    pub margin: Margin,
     /// The first arm.
     pub before: Estimate,
     /// The second arm.
@@ -244,24 +269,6 @@ pub enum Outcome {
 }
 
 impl Metric {
-    /// Its name in policies and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ResponseP50 => "response_p50",
-            Self::ResponseP95 => "response_p95",
-            Self::ResponseP99 => "response_p99",
-            Self::TtftP50 => "ttft_p50",
-            Self::TtftP95 => "ttft_p95",
-            Self::ErrorRate => "error_rate",
-            Self::BlockedMsPer1000 => "blocked_ms_per_1000",
-            Self::Threads => "threads",
-            Self::CpuUsPerRequest => "cpu_us_per_request",
-            Self::Throughput => "throughput",
-            Self::RssMib => "rss_mib",
-            Self::ProbeP90 => "probe_p90",
-        }
-    }
-
     /// The unit of its values in documents.
     pub fn unit(self) -> &'static str {
         match self {

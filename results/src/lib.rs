@@ -6,6 +6,7 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod bystander;
+pub mod calibration;
 mod candidate;
 pub mod capacity;
 pub mod compare;
@@ -22,6 +23,7 @@ mod judge;
 pub mod ledger;
 pub mod level;
 mod measure;
+mod metric;
 mod order_effect;
 mod order_statistics;
 mod pairing;

@@ -9,7 +9,7 @@ use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Sca
 use crate::level::Level;
 use crate::measure::{Subject, estimate};
 use crate::pairing::{faults_of, format_warning};
-use crate::policy::Policy;
+use crate::policy::{Margin, Policy};
 use crate::record::{Arm, Block, OpenLoad, RunRecord};
 use crate::saturation::{self, Saturation};
 
@@ -17,7 +17,7 @@ use crate::saturation::{self, Saturation};
 ///
 /// There are no pairs to test: a ratio's interval is that of the two estimates'
 /// own 95 % intervals at their worst, and a cell without intervals is only shown.
-/// The verdict is inconclusive unless `policy.judge_unpaired`.
+/// The verdict is inconclusive unless `policy.unpaired` says to judge.
 ///
 /// # Errors
 /// [`CompareError::TwoArms`], or [`CompareError::NotComparable`] naming each hard
@@ -39,6 +39,7 @@ pub fn compare_unpaired(
     if !differences.is_empty() {
         return Err(CompareError::NotComparable { differences });
     }
+    let policy = &policy.for_scenario(&after.scenario);
     let mut validity = Validity::default();
     let sides = Sides {
         before: usable(before, policy, &mut validity),
@@ -120,7 +121,7 @@ fn levels(record: &RunRecord) -> String {
 }
 
 /// How an open load came.
-fn arrivals(open: Option<&OpenLoad>) -> String {
+pub(crate) fn arrivals(open: Option<&OpenLoad>) -> String {
     let Some(open) = open else {
         return "none".to_owned();
     };
@@ -140,7 +141,7 @@ fn arrivals(open: Option<&OpenLoad>) -> String {
     )
 }
 
-fn probe(record: &RunRecord) -> String {
+pub(crate) fn probe(record: &RunRecord) -> String {
     record.load.probe.as_ref().map_or_else(
         || "none".to_owned(),
         |probe| format!("{} {}/s", probe.path, probe.rate_per_second),
@@ -249,6 +250,7 @@ fn cell(
     let n = before.n.min(after.n);
     let missing = before.value.is_none() || after.value.is_none();
     let judged = policy.judges(subject, metric);
+    let margin = policy.margin(subject.map(|of| of.name.as_str()), metric);
     // Other metrics have no intervals, and are only shown in any case.
     let has_intervals = metric.quantile().is_some() || metric == Metric::ErrorRate;
     let gap = missing && judged && has_intervals;
@@ -264,7 +266,7 @@ fn cell(
         _ if missing => (Outcome::NotMeasured, None),
         _ => {
             let change = change(metric, &before, &after);
-            (outcome(metric, &before, change.as_ref(), policy), change)
+            (outcome(&before, change.as_ref(), margin), change)
         }
     };
     let note = match &change {
@@ -278,6 +280,7 @@ fn cell(
         metric,
         family: metric.family(),
         judged: judged && (gap || change.is_some()),
+        margin,
         before,
         after,
         change,
@@ -313,12 +316,11 @@ fn change(metric: Metric, before: &Estimate, after: &Estimate) -> Option<Change>
     })
 }
 
-fn outcome(metric: Metric, before: &Estimate, change: Option<&Change>, policy: &Policy) -> Outcome {
+fn outcome(before: &Estimate, change: Option<&Change>, margin: Margin) -> Outcome {
     let undecided = Outcome::Inconclusive { pairs_needed: None };
     let (Some(change), Some(from)) = (change, before.value) else {
         return undecided;
     };
-    let margin = policy.margin(metric);
     let (beyond, limit, better, absolute, absolute_high) = match change.scale {
         Scale::Ratio => (
             1.0 + margin.regression,

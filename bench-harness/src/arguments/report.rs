@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::PolicyArguments;
+
 /// `unstall report`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  unstall report ab.json -o report.html\n  \
@@ -20,6 +22,11 @@ pub(crate) struct ReportArguments {
     /// The file [default: report.html for html, else stdout]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+    /// Judge and show with what `unstall calibrate` found on this machine
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 /// The forms of a report.

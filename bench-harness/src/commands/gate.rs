@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unstall_reports::junit;
 use unstall_reports::markdown::{self, Limit, Placement};
-use unstall_results::policy::Policy;
 
 use crate::arguments::GateArguments;
+use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::record_file;
@@ -16,11 +16,12 @@ use crate::{github, judgement};
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_lose_a_file(arguments)?;
-    let policy = match &arguments.policy {
-        Some(path) => read_policy(path)?,
-        None => Policy::default(),
-    };
-    let judgement = judgement::judge(judgement::read(&arguments.records)?, &policy)?;
+    let records = judgement::read(&arguments.records)?;
+    let policy = arguments.policy.read_for(&records)?;
+    let mut judgement = judgement::judge(records, policy)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?)?;
+    }
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     if let Some(path) = &arguments.junit {
@@ -52,7 +53,10 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
     ];
     for (option, path) in outputs {
         if let Some(path) = path {
-            let inputs = arguments.records.iter().chain(&arguments.policy);
+            let inputs = arguments.records.iter();
+            let inputs = inputs
+                .chain(&arguments.policy.file)
+                .chain(&arguments.certificate);
             record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
         }
     }
@@ -60,16 +64,6 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
         bail!("--junit and --markdown name the same file; name two");
     }
     Ok(())
-}
-
-fn read_policy(path: &Path) -> anyhow::Result<Policy> {
-    let text = fs::read_to_string(path).with_context(|| {
-        format!(
-            "the policy {} can't be read; name a TOML file with --policy",
-            path.display()
-        )
-    })?;
-    Ok(Policy::parse(&text, path)?)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -87,13 +81,11 @@ fn command_line(arguments: &GateArguments) -> String {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let policy = arguments
-        .policy
-        .as_ref()
-        .map(|path| format!(" --policy {}", path.display()));
+    let certificate = certified::words(arguments.certificate.as_deref());
     format!(
-        "unstall gate {}{}",
+        "unstall gate {}{}{}",
         records.join(" "),
-        policy.unwrap_or_default()
+        arguments.policy.words(),
+        certificate
     )
 }

@@ -9,6 +9,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::{ReportArguments, ReportFormat};
+use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
@@ -24,10 +25,16 @@ pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow:
     let html = || (format == ReportFormat::Html).then(|| PathBuf::from(HTML_DEFAULT));
     let out = arguments.out.clone().or_else(html);
     if let Some(out) = &out {
-        let inputs = arguments.records.iter().map(PathBuf::as_path);
-        record_file::refuse_to_replace("-o", out, inputs)?;
+        let inputs = arguments.records.iter().chain(&arguments.policy.file);
+        let inputs = inputs.chain(&arguments.certificate);
+        record_file::refuse_to_replace("-o", out, inputs.map(PathBuf::as_path))?;
     }
-    let judgement = judge(judgement::read(&arguments.records)?)?;
+    let records = judgement::read(&arguments.records)?;
+    let policy = arguments.policy.read_for(&records)?;
+    let mut judgement = judge(records, policy)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?)?;
+    }
     let text = rendered(&judgement, format, &command_line(arguments), console)?;
     let mut outcome = judgement.outcome(console);
     match out {
@@ -69,7 +76,12 @@ fn rendered(
 fn command_line(arguments: &ReportArguments) -> String {
     let records = arguments.records.iter();
     let records: Vec<String> = records.map(|path| path.display().to_string()).collect();
-    let mut command = format!("unstall report {}", records.join(" "));
+    let mut command = format!(
+        "unstall report {}{}{}",
+        records.join(" "),
+        arguments.policy.words(),
+        certified::words(arguments.certificate.as_deref())
+    );
     match &arguments.out {
         Some(out) => command.push_str(&format!(" -o {}", out.display())),
         None if arguments.format() == ReportFormat::Html => {}
@@ -98,15 +110,14 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Records of one version are shown as they are; two of them that can be compared, compared.
-fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
-    let policy = Policy::default();
-    let mut judgement = Judgement::default();
+fn judge(records: Vec<RunRecord>, policy: Policy) -> anyhow::Result<Judgement> {
+    let mut judgement = Judgement::by(policy);
     let one_version = records
         .iter()
         .filter(|record| record.arms.len() == 1 && record.load.capacity.is_none())
         .count();
     if records.len() == 2 && one_version == 2 {
-        match judgement::against_each_other(&records, &policy) {
+        match judgement::against_each_other(&records, judgement.policy()) {
             Ok(judged) => {
                 judgement.entries.push(judged);
                 return Ok(judgement);
@@ -119,7 +130,7 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
         }
     }
     for record in records {
-        judgement.add(record, &policy)?;
+        judgement.add(record)?;
     }
     Ok(judgement)
 }

@@ -3,12 +3,16 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use unstall_results::comparison::{Cell, Change, Comparison, Criterion, Decision, Estimate, Scale};
+use unstall_results::comparison::{
+    Cell, Change, Comparison, Criterion, Decision, Estimate, Scale,
+};
+use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
 
 use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::measurement::users;
+use super::objective::{MarginDocument, SloDocument};
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -51,6 +55,11 @@ pub(crate) struct ComparisonDocument {
     worst_cell: Option<usize>,
     /// The step's criteria.
     criteria: Vec<CriterionDocument>,
+    /// What the policy makes of a verdict that is no pass: `fail` or `warn`; `null` of a pass.
+    /// Since 1.4.
+    consequence: Option<&'static str>,
+    /// The policy's objectives, on each endpoint and at each level. Since 1.4.
+    slos: Vec<SloDocument>,
     /// What the bystander probe waited, by version and level; empty without one.
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint, level and version; empty without any.
@@ -129,6 +138,8 @@ struct CellDocument {
     family: String,
     /// Whether it counts for the verdict.
     judged: bool,
+    /// What is a regression and what is harm here, by the policy. Since 1.4.
+    margin: MarginDocument,
     /// The first version.
     before: EstimateDocument,
     /// The second version.
@@ -223,6 +234,11 @@ impl ComparisonDocument {
                 .iter()
                 .map(CriterionDocument::from)
                 .collect(),
+            consequence: comparison.consequence.map(|of| match of {
+                Consequence::Fail => "fail",
+                Consequence::Warn => "warn",
+            }),
+            slos: comparison.slos.iter().map(SloDocument::from).collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),
@@ -251,6 +267,7 @@ impl From<&Cell> for CellDocument {
             unit: cell.metric.unit(),
             family: cell.family.name().to_owned(),
             judged: cell.judged,
+            margin: MarginDocument::from(&cell.margin),
             before: EstimateDocument::from(&cell.before),
             after: EstimateDocument::from(&cell.after),
             change: cell.change.as_ref().map(ChangeDocument::from),

@@ -3,6 +3,7 @@
 
 mod authority;
 mod bystander;
+mod calibrating;
 mod capacity;
 mod exports;
 mod http2;
@@ -11,6 +12,7 @@ mod interruption;
 mod measuring;
 mod mistakes;
 mod open;
+mod policies;
 mod program;
 mod proving;
 mod records;

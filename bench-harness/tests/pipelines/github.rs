@@ -181,6 +181,7 @@ fn a_measurement_gets_its_arguments_whole() {
             "--requests=2000\n--var=user=a b; touch owned\n",
         ),
         ("policy", "policy.toml"),
+        ("certificate", "calibration.json"),
         ("folder", "out here"),
     ]);
     job.stage.program(
@@ -196,18 +197,18 @@ fn a_measurement_gets_its_arguments_whole() {
         calls[0],
         format!(
             "ab [--before] [{before}] [--after] [http://127.0.0.1:9] [--pairs] [10] [--out] \
-             [out here/records] [--force] [--requests=2000] [--var=user=a b; touch owned] [--] \
+             [out here/records] [--force] [--policy] [policy.toml] [--certificate] [calibration.json] [--requests=2000] [--var=user=a b; touch owned] [--] \
              [tunnel] [own scenario.toml]"
         )
     );
     assert_eq!(
         calls[1],
-        "gate [--policy] [policy.toml] [--junit] [out here/junit.xml] [--markdown] \
+        "gate [--policy] [policy.toml] [--certificate] [calibration.json] [--junit] [out here/junit.xml] [--markdown] \
          [out here/summary.md] [--github] [--] [out here/records/tunnel.json]"
     );
     assert_eq!(
         calls[2],
-        "report [-o] [out here/report.html] [--] [out here/records/tunnel.json]"
+        "report [-o] [out here/report.html] [--policy] [policy.toml] [--certificate] [calibration.json] [--] [out here/records/tunnel.json]"
     );
     assert!(
         !job.stage.path("owned").exists(),

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+use unstall_results::slo::SloFinding;
 
 use super::detail::{Detail, ROWS_OPEN};
 use super::{single, write_items};
 use crate::guilty_lines::guilty_lines;
 use crate::ranking::Group;
-use crate::{Entry, escape, numbers, ranking, vocabulary};
+use crate::{Entry, escape, numbers, objectives, ranking, vocabulary};
 
 /// Lines of source that are named in the answer.
 const GUILTY_LINES_MAX: usize = 3;
@@ -20,6 +21,7 @@ pub(super) fn entry(
     detail: &Detail,
 ) -> std::fmt::Result {
     answer(out, entry, comparison, detail)?;
+    objectives_asked(out, comparison, detail)?;
     cells(out, comparison, Group::Judged, detail)?;
     let advisory = ranking::cells(comparison, Group::Advisory).len();
     if advisory > 0 && detail.beside {
@@ -62,6 +64,12 @@ fn answer(
     )?;
     writeln!(out, "{}\n", escape::markdown(&comparison.headline))?;
     validity(out, comparison, detail)?;
+    if comparison.is_only_warned() {
+        writeln!(
+            out,
+            "- **Only a warning:** the policy lets this end with exit code 0."
+        )?;
+    }
     if let Some(worst) = ranking::worst(comparison) {
         writeln!(out, "- **Worst:** {}", in_a_line(comparison, worst))?;
     }
@@ -191,6 +199,46 @@ fn rows(out: &mut String, comparison: &Comparison, cells: &[&Cell]) -> std::fmt:
         )?;
     }
     writeln!(out)
+}
+
+/// What the policy asks of the after version, missed first.
+fn objectives_asked(
+    out: &mut String,
+    comparison: &Comparison,
+    detail: &Detail,
+) -> std::fmt::Result {
+    if comparison.slos.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "| | endpoint | objective | level | found | |\n|---|---|---|---|---|---|"
+    )?;
+    let found = objectives::worst_first(comparison);
+    for slo in found.iter().take(detail.rows) {
+        objective(out, slo, comparison.verdict)?;
+    }
+    writeln!(out)?;
+    if found.len() > detail.rows {
+        let left = found.len() - detail.rows;
+        writeln!(out, "… and {left} more objectives, none worse than these.\n")?;
+    }
+    Ok(())
+}
+
+fn objective(out: &mut String, slo: &SloFinding, verdict: Verdict) -> std::fmt::Result {
+    let (sign, words) = objectives::outcome(slo, verdict);
+    let endpoint = match &slo.endpoint {
+        Some(name) => escape::markdown_code(name),
+        None => vocabulary::ALL_REQUESTS.to_owned(),
+    };
+    writeln!(
+        out,
+        "| {sign} | {endpoint} | {} | {} | {} | {words} |",
+        escape::markdown_code(&slo.objective),
+        slo.level,
+        escape::markdown(&objectives::found(slo)),
+    )
 }
 
 fn criteria(out: &mut String, comparison: &Comparison, detail: &Detail) -> std::fmt::Result {

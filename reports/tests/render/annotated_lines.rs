@@ -17,6 +17,7 @@ fn report<'a>(compared: &'a [(RunRecord, Comparison)]) -> Report<'a> {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall gate ab.json".to_owned(),
         entries: entries.collect(),
+        certificate: None,
     }
 }
 

@@ -12,6 +12,7 @@ fn report<'a>(record: &'a RunRecord, comparison: Option<&'a Comparison>) -> Repo
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report ab.json --format csv".to_owned(),
         entries: vec![Entry { record, comparison }],
+        certificate: None,
     }
 }
 

@@ -252,6 +252,7 @@ fn render(compared: &[(RunRecord, Comparison)]) -> String {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall gate ab.json".to_owned(),
         entries: entries.collect(),
+        certificate: None,
     })
 }
 

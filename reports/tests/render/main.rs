@@ -9,4 +9,5 @@ mod formats;
 mod hostile_names;
 mod junit_rules;
 mod markdown_as_read;
+mod objectives;
 mod open;
