@@ -194,8 +194,8 @@ fn of_objectives(entry: &Entry<'_>) -> Vec<Annotation> {
         .filter_map(|slo| {
             let level = match slo.outcome {
                 SloOutcome::Met => return None,
-                SloOutcome::Missed => Level::Error,
-                SloOutcome::CantTell { .. } => Level::Warning,
+                SloOutcome::Missed if comparison.verdict == Verdict::Regression => Level::Error,
+                SloOutcome::Missed | SloOutcome::CantTell { .. } => Level::Warning,
             };
             let (_, words) = objectives::outcome(slo, comparison.verdict);
             Some(Annotation {
@@ -221,8 +221,9 @@ fn of_cells(report: &Report<'_>, in_checkout: &dyn Fn(&str) -> Option<String>) -
         let lines = guilty_lines(entry.record);
         for cell in ranking::cells(comparison, Group::Judged) {
             let level = match cell.outcome {
-                Outcome::Regression => Level::Error,
-                Outcome::Inconclusive { .. } => Level::Warning,
+                Outcome::Regression if comparison.verdict == Verdict::Regression => Level::Error,
+                // Of two sessions it is advice.
+                Outcome::Regression | Outcome::Inconclusive { .. } => Level::Warning,
                 _ => continue,
             };
             let guilty = for_cell(&lines, cell).filter(|_| level == Level::Error);

@@ -177,7 +177,10 @@ fn fill_objective(row: &mut Row, slo: &SloFinding) {
     row.set("endpoint", endpoint.unwrap_or_default());
     row.level(slo.level);
     row.set("metric", escape::csv(&slo.objective));
-    row.set("unit", if slo.is_share { "percent" } else { "ms" }.to_owned());
+    row.set(
+        "unit",
+        if slo.is_share { "percent" } else { "ms" }.to_owned(),
+    );
     row.set("family", "objective".to_owned());
     row.set("judged", "true".to_owned());
     row.set("before", number(slo.before));

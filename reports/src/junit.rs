@@ -240,7 +240,9 @@ fn cell_case(cell: &Cell, verdict: Verdict, lines: &[GuiltyLine]) -> Case {
     // Numbers of an invalid measurement must not be used, so none of its cells passes.
     let (status, kind) = match cell.outcome {
         _ if verdict == Verdict::Invalid => (Status::Skipped, "invalid"),
-        Outcome::Regression => (Status::Failed, "regression"),
+        Outcome::Regression if verdict == Verdict::Regression => (Status::Failed, "regression"),
+        // Two sessions whose difference is shown and not judged.
+        Outcome::Regression => (Status::Skipped, "advisory"),
         Outcome::Improvement | Outcome::WithinLimit => (Status::Passed, "pass"),
         Outcome::Inconclusive { .. } => (Status::Skipped, "inconclusive"),
         Outcome::Insufficient { .. } => (Status::Skipped, "insufficient"),
@@ -287,7 +289,8 @@ fn objective_case(slo: &SloFinding, verdict: Verdict) -> Case {
     let (status, kind) = match slo.outcome {
         _ if verdict == Verdict::Invalid => (Status::Skipped, "invalid"),
         SloOutcome::Met => (Status::Passed, "pass"),
-        SloOutcome::Missed => (Status::Failed, "objective"),
+        SloOutcome::Missed if verdict == Verdict::Regression => (Status::Failed, "objective"),
+        SloOutcome::Missed => (Status::Skipped, "advisory"),
         SloOutcome::CantTell { .. } => (Status::Skipped, "inconclusive"),
     };
     let (_, words) = objectives::outcome(slo, verdict);

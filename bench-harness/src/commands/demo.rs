@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::{Amount, LoadModel};
 use unstall_bench_harness::process_group::{REFERENCE, find_program};
-use unstall_reports::markdown::{self, Placement};
+use unstall_reports::markdown;
 use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
@@ -98,7 +98,10 @@ fn finish(
     let ledger = arguments.out.join(LEDGER);
     std::fs::write(
         &ledger,
-        markdown::render(&judgement.report(title, &command), Placement::FILE),
+        markdown::render(
+            &judgement.report(title, &command),
+            markdown::Placement::FILE,
+        ),
     )
     .with_context(|| format!("{} could not be written", ledger.display()))?;
     let mut outcome = judgement.outcome(console);

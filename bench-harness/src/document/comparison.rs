@@ -3,9 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use unstall_results::comparison::{
-    Cell, Change, Comparison, Criterion, Decision, Estimate, Scale,
-};
+use unstall_results::comparison::{Cell, Change, Comparison, Criterion, Decision, Estimate, Scale};
 use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;

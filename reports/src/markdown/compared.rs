@@ -221,7 +221,10 @@ fn objectives_asked(
     writeln!(out)?;
     if found.len() > detail.rows {
         let left = found.len() - detail.rows;
-        writeln!(out, "… and {left} more objectives, none worse than these.\n")?;
+        writeln!(
+            out,
+            "… and {left} more objectives, none worse than these.\n"
+        )?;
     }
     Ok(())
 }

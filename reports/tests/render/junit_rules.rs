@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use roxmltree::{Document, Node};
 use unstall_reports::{Entry, Report, junit};
-use unstall_results::comparison::Comparison;
+use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 
 use crate::fixture;
@@ -254,6 +255,35 @@ fn render(compared: &[(RunRecord, Comparison)]) -> String {
         entries: entries.collect(),
         certificate: None,
     })
+}
+
+/// Whatever the cells say: two sessions have cells that got worse and no verdict.
+#[test]
+fn a_suite_fails_exactly_if_its_verdict_does() {
+    let policies = [None, Some(Consequence::Fail), Some(Consequence::Warn)];
+    for verdict in [
+        Verdict::Pass,
+        Verdict::Regression,
+        Verdict::Inconclusive,
+        Verdict::Invalid,
+    ] {
+        for consequence in policies {
+            let (record, mut comparison) = fixture::regressing();
+            comparison.slos = fixture::with_objectives().1.slos;
+            comparison.verdict = verdict;
+            comparison.consequence = consequence;
+            let fails = verdict != Verdict::Pass && !comparison.is_only_warned();
+            let xml = render(&[(record, comparison)]);
+            assert_eq!(violations(&xml), [""; 0]);
+            let is_bad = xml.contains("<failure ") || xml.contains("<error ");
+            if verdict == Verdict::Regression {
+                // No policy makes a warning of it.
+                assert!(is_bad);
+            } else {
+                assert_eq!(is_bad, fails, "{verdict:?} {consequence:?}: {xml}");
+            }
+        }
+    }
 }
 
 #[test]

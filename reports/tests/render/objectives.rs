@@ -39,7 +39,11 @@ fn files_for_pipelines_have_a_row_for_each() {
     let report = report(&measured);
     let words = ["<200ms", "<0.1%", "&lt;200ms", "&lt;0.1%"];
     let shown = [
-        lines(&markdown::render(&report, markdown::Placement::FILE), &words).join("\n"),
+        lines(
+            &markdown::render(&report, markdown::Placement::FILE),
+            &words,
+        )
+        .join("\n"),
         lines(&junit::render(&report), &words).join("\n"),
         annotations::render(&report, &|_| None),
     ];
@@ -96,5 +100,5 @@ fn a_warning_is_no_error_to_any_pipeline() {
     assert_eq!(junit_rules::violations(&junit), [""; 0]);
     let annotations = annotations::render(&report, &|_| None);
     assert!(annotations.starts_with("::warning title="), "{annotations}");
-    assert!(annotations.contains(": invalid::"), "{annotations}");
+    assert!(annotations.contains("%3A invalid::"), "{annotations}");
 }
