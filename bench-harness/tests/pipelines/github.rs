@@ -318,7 +318,7 @@ fn only_an_own_comment_with_the_same_first_line_is_found() {
         .output()
         .expect("bash starts");
     let (code, said) = ended(&output);
-    if code == Some(127) {
+    if code == Some(127) && std::env::var_os("CI").is_none() {
         eprintln!("skipped: jq is not installed, and gh has its own");
         return;
     }
