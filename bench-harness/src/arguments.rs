@@ -35,6 +35,10 @@ mod block_start;
 
 pub(crate) use block_start::BlockStartArguments;
 
+mod report;
+
+pub(crate) use report::{ReportArguments, ReportFormat};
+
 mod scenarios;
 
 pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
@@ -85,7 +89,7 @@ pub(crate) enum Command {
     Compare(CompareArguments),
     /// Judge records for a pipeline: policy, JUnit, Markdown, GitHub annotations
     Gate(GateArguments),
-    /// Write the HTML report of records
+    /// Write the report of records: HTML, Markdown, JSON or CSV
     Report(ReportArguments),
     /// Check on this machine that the loop monitor, the load engine and the gate tell the truth
     #[command(subcommand)]
@@ -95,6 +99,17 @@ pub(crate) enum Command {
     /// List, show and check scenarios
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
+}
+
+impl Arguments {
+    /// Whether stdout gets one JSON document and nothing else.
+    pub(crate) fn prints_document(&self) -> bool {
+        let of_report = |command: &Command| match command {
+            Command::Report(arguments) => arguments.prints_document(),
+            _ => false,
+        };
+        self.json || of_report(&self.command)
+    }
 }
 
 impl Command {
@@ -304,37 +319,17 @@ pub(crate) struct GateArguments {
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Write Markdown, for a comment or a step summary
+    /// Write Markdown that is short enough for a comment
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Print GitHub annotations, and append Markdown to `$GITHUB_STEP_SUMMARY` if it is set
+    /// What the hidden first line of the Markdown names, by which a bot finds its comment again
+    /// [default: the scenarios]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) marker: Option<String>,
+    /// Print GitHub annotations; append Markdown to `$GITHUB_STEP_SUMMARY`, and verdict and headline
+    /// to `$GITHUB_OUTPUT`, where they are set
     #[arg(long)]
     pub(crate) github: bool,
-}
-
-/// `unstall report`
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  unstall report ab.json -o report.html\n\nThe exit code is \
-                        that of the verdict, as for compare."
-)]
-pub(crate) struct ReportArguments {
-    /// Records of `ab` or `run`
-    #[arg(required = true, value_name = "RECORD")]
-    pub(crate) records: Vec<PathBuf>,
-    /// The HTML file
-    #[arg(
-        short = 'o',
-        long = "out",
-        value_name = "FILE",
-        default_value = "report.html"
-    )]
-    pub(crate) out: PathBuf,
-    #[command(flatten)]
-    pub(crate) policy: PolicyArguments,
-    /// Judge and show with what `unstall calibrate` found on this machine
-    #[arg(long, value_name = "FILE")]
-    pub(crate) certificate: Option<PathBuf>,
 }
 
 /// `unstall watch`

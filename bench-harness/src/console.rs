@@ -40,6 +40,17 @@ impl Outcome {
         let of_content = of_proof.or(of_selftest).or(of_torture).or(of_gate);
         of_content.or_else(|| self.verdict.map(VerdictName::from))
     }
+
+    /// How the command ends that has it.
+    fn status(&self) -> ExitStatus {
+        let of_verdict = self.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
+        self.status.unwrap_or(of_verdict)
+    }
+
+    /// The document of `--json`.
+    pub(crate) fn into_document(self, command: &str) -> Document {
+        Document::new(command, self.verdict(), self.status(), self.content)
+    }
 }
 
 /// The terminal, as far as the command needs to know it.
@@ -79,9 +90,8 @@ impl Console {
     pub(crate) fn finish(&self, command: &str, result: anyhow::Result<Outcome>) -> ExitStatus {
         let (status, printed) = match result {
             Ok(outcome) => {
-                let of_verdict = outcome.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
-                let status = outcome.status.unwrap_or(of_verdict);
-                (status, self.print(command, status, outcome))
+                let status = outcome.status();
+                (status, self.print(command, outcome))
             }
             Err(error) => {
                 to_stderr(&describe(&error));
@@ -104,12 +114,10 @@ impl Console {
         }
     }
 
-    fn print(&self, command: &str, status: ExitStatus, outcome: Outcome) -> anyhow::Result<()> {
+    fn print(&self, command: &str, outcome: Outcome) -> anyhow::Result<()> {
         if self.json {
             to_stderr(outcome.text.trim_end_matches('\n'));
-            let verdict = outcome.verdict();
-            let document = Document::new(command, verdict, status, outcome.content);
-            print_document(&document)
+            print_document(&outcome.into_document(command))
         } else {
             to_stdout(&outcome.text)
         }

@@ -101,7 +101,8 @@ pub(crate) struct Content {
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.
     pub(crate) notes: Vec<String>,
-    /// The text that the command exists to print, for `scenarios show` and `schema`.
+    /// The text that the command exists to print, for `scenarios show` and `schema`, and for `report`
+    /// as Markdown or CSV where no file is named.
     pub(crate) text: Option<String>,
 }
 
@@ -163,7 +164,7 @@ impl FileDocument {
 pub(crate) enum FileKind {
     /// A record, for `compare`, `gate` and `report`.
     Record,
-    /// The HTML report.
+    /// The report, in the form that was asked for.
     Report,
     /// The ledger of a migration, Markdown.
     Ledger,

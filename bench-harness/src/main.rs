@@ -11,6 +11,7 @@ mod console;
 mod document;
 mod exit;
 mod exports;
+mod github;
 mod identity;
 mod inputs;
 mod interrupt;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(refusal) => return refusal.say().into(),
     };
-    let console = console::Console::detect(arguments.json);
+    let console = console::Console::detect(arguments.prints_document());
     let name = arguments.command.name();
     let result = commands::execute(arguments.command, &console);
     console.finish(name, result).into()

@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p unstall-reports --example render -- report.html
 //!
-//! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
+//! The ending chooses the format: `.html`, `.md`, `.csv`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
 //! (by the real comparison), `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
 //! `hostile`.
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use unstall_reports::terminal::Style;
-use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
+use unstall_reports::{Entry, Report, csv, html, junit, markdown, terminal};
 
 #[path = "../tests/render/fixture/mod.rs"]
 mod fixture;
@@ -24,7 +24,7 @@ const SHOWN: &str =
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = PathBuf::from(arguments.next().ok_or(format!(
-        "usage: render FILE.(html|md|xml|txt) [one of {SHOWN}]"
+        "usage: render FILE.(html|md|csv|xml|txt) [one of {SHOWN}]"
     ))?);
     let shown = arguments.next().unwrap_or_else(|| "steps".to_owned());
     let compared = match shown.as_str() {
@@ -70,7 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let text = match path.extension().and_then(|extension| extension.to_str()) {
         Some("html") => html::render(&report),
-        Some("md") => markdown::render(&report),
+        Some("md") => markdown::render(&report, markdown::Placement::FILE),
+        Some("csv") => csv::render(&report),
         Some("xml") => junit::render(&report),
         Some("txt") => terminal::render(
             &report,
@@ -79,7 +80,13 @@ fn main() -> Result<(), Box<dyn Error>> {
                 width: 110,
             },
         ),
-        _ => return Err(format!("{}: expected .html, .md, .xml or .txt", path.display()).into()),
+        _ => {
+            return Err(format!(
+                "{}: expected .html, .md, .csv, .xml or .txt",
+                path.display()
+            )
+            .into());
+        }
     };
     eprintln!(
         "{}: {} bytes, rendered in {:.1} ms",

@@ -106,46 +106,95 @@ pub(crate) fn markdown_code(name: &str) -> String {
     out
 }
 
-/// A sentence in Markdown, also inside a table cell.
+/// Between two characters that would mean something together: a code host links and notifies in the
+/// text that it has rendered, so a backslash doesn't keep it from that. It is added after `visible`,
+/// so it is the only one that can be there.
+const WORD_JOINER: char = '\u{2060}';
+
+/// A sentence in Markdown, also inside a table cell or at the beginning of a line: nothing in it is
+/// markup, notifies anybody or links to anything.
 pub(crate) fn markdown(text: &str) -> String {
+    let text = visible_prose(text);
+    // Blanks in front would make a block of code.
+    let text = text.trim();
     let mut out = String::with_capacity(text.len() + 8);
-    for character in visible_prose(text).chars() {
+    let numbered = numbered_item(text);
+    for (index, character) in text.char_indices() {
+        let rest = &text[index + character.len_utf8()..];
         match character {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
                 out.push('\\');
                 out.push(character);
+            }
+            // An issue, a merge request.
+            '#' | '!' => {
+                out.push('\\');
+                out.push(character);
+                if rest.starts_with(|next: char| next.is_ascii_digit()) {
+                    out.push(WORD_JOINER);
+                }
             }
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A word joiner keeps a name in a report from notifying people; it is
-            // added after `visible`, so it is the only one that can be there.
-            '@' => out.push_str("@\u{2060}"),
+            // A person or a team.
+            '@' => out.extend(['@', WORD_JOINER]),
+            // A link without brackets.
+            ':' if rest.starts_with("//") => out.extend([':', WORD_JOINER]),
+            '.' if ends_in_www(&text[..index]) => out.extend([WORD_JOINER, '.']),
+            // A list, a line under a heading, an order to the host's bot.
+            '-' | '+' | '=' | '/' if index == 0 => out.extend(['\\', character]),
+            '.' | ')' if numbered == Some(index) => out.extend(['\\', character]),
             plain => out.push(plain),
         }
     }
     out
 }
 
-/// The message of a GitHub workflow command.
-pub(crate) fn annotation_message(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for character in plain_spaces(&visible_prose(text)).chars() {
-        match character {
-            '%' => out.push_str("%25"),
-            '\r' => out.push_str("%0D"),
-            '\n' => out.push_str("%0A"),
-            plain => out.push(plain),
-        }
-    }
-    out
+/// Where the point or bracket is that makes a text an item of a numbered list.
+fn numbered_item(text: &str) -> Option<usize> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let rest = text[digits..].strip_prefix(['.', ')'])?;
+    let is_item = digits > 0 && (rest.is_empty() || rest.starts_with(' '));
+    is_item.then_some(digits)
 }
+
+fn ends_in_www(text: &str) -> bool {
+    let start = text.len().saturating_sub(3);
+    text.get(start..)
+        .is_some_and(|last| last.eq_ignore_ascii_case("www"))
+}
+
+/// A line of the message of a GitHub workflow command.
+pub(crate) fn annotation_message(text: &str) -> String {
+    // No line break is left by now: what joins lines is written by who has them.
+    plain_spaces(&visible_prose(text)).replace('%', "%25")
+}
+
+/// Between two lines of such a message.
+pub(crate) const ANNOTATION_LINE_BREAK: &str = "%0A";
 
 /// A property of a GitHub workflow command, such as its title.
 pub(crate) fn annotation_property(text: &str) -> String {
     annotation_message(text)
         .replace(':', "%3A")
         .replace(',', "%2C")
+}
+
+/// A field of CSV (RFC 4180), with nothing in it that a spreadsheet would run as a formula: what begins
+/// like one gets an apostrophe in front. Unlike elsewhere it is never cut, so that rows can be joined by it.
+pub(crate) fn csv(text: &str) -> String {
+    let mut text = visible_up_to(text, usize::MAX);
+    let begins_formula =
+        |letter: char| matches!(letter, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
+    if text.trim_start().starts_with(begins_formula) {
+        text.insert(0, '\'');
+    }
+    if text.contains(['"', ',']) || text.trim() != text {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
 }
 
 /// Narrow and no-break spaces become plain ones, for output that is searched
@@ -196,6 +245,42 @@ mod tests {
             markdown("<b> a|b [x](y) @team"),
             "&lt;b&gt; a\\|b \\[x\\](y) @\u{2060}team"
         );
+    }
+
+    #[test]
+    fn markdown_links_to_nothing_and_begins_nothing() {
+        for (text, inert) in [
+            ("see https://x.y", "see https:\u{2060}//x.y"),
+            ("see WWW.x.y", "see WWW\u{2060}.x.y"),
+            ("#12 and !3", "\\#\u{2060}12 and \\!\u{2060}3"),
+            ("1. one", "1\\. one"),
+            ("12) one", "12\\) one"),
+            ("3.5 ms", "3.5 ms"),
+            ("in 3. ms", "in 3. ms"),
+            ("- one", "\\- one"),
+            ("/close", "\\/close"),
+            ("GET /x", "GET /x"),
+            ("$x$", "\\$x\\$"),
+        ] {
+            assert_eq!(markdown(text), inert);
+        }
+    }
+
+    #[test]
+    fn fields_of_csv_are_text_and_no_formulas() {
+        for (text, field) in [
+            ("GET /a", "GET /a"),
+            ("=1+1", "'=1+1"),
+            ("-2", "'-2"),
+            (" @SUM(A1)", "' @SUM(A1)"),
+            ("＝cmd", "'＝cmd"),
+            ("a\"b,c", "\"a\"\"b,c\""),
+            ("+\tx,\"", "\"'+ x,\"\"\""),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(csv(text), field);
+        }
+        assert_eq!(csv(&"x".repeat(1_000)).len(), 1_000);
     }
 
     #[test]

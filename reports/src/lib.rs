@@ -14,7 +14,9 @@ mod asides;
 mod blame;
 mod capacity;
 mod charts;
+pub mod csv;
 mod escape;
+mod guilty_lines;
 pub mod html;
 pub mod junit;
 pub mod markdown;
@@ -66,6 +68,12 @@ impl Report<'_> {
 }
 
 impl Entry<'_> {
+    /// Its verdict, where two versions were compared.
+    fn verdict(&self) -> Option<Verdict> {
+        let compared = self.comparison.map(|comparison| comparison.verdict);
+        compared.or_else(|| capacity::verdict(self))
+    }
+
     /// `Step 2a`, or the record's label when no step was measured.
     fn short_name(&self) -> String {
         let step = self

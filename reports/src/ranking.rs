@@ -71,7 +71,7 @@ fn badness(cell: &Cell) -> u8 {
 
 /// How far a cell moved, for the order of regressions and undecided ones;
 /// others keep the scenario's order, which readers know.
-fn magnitude(cell: &Cell) -> f64 {
+pub(crate) fn magnitude(cell: &Cell) -> f64 {
     match (&cell.change, cell.outcome) {
         (Some(change), Outcome::Regression | Outcome::Inconclusive { .. }) => match change.scale {
             Scale::Ratio if change.estimate > 0.0 => change.estimate.ln().abs(),

@@ -289,3 +289,67 @@ pub enum Outcome {
     /// Not measured in either arm; or not in both, where the metric is only shown.
     NotMeasured,
 }
+
+impl Metric {
+    /// The unit of its values in documents.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::ResponseP50
+            | Self::ResponseP95
+            | Self::ResponseP99
+            | Self::TtftP50
+            | Self::TtftP95
+            | Self::ProbeP90 => "ms",
+            Self::ErrorRate => "percent",
+            Self::BlockedMsPer1000 => "ms per 1000 requests",
+            Self::Threads => "threads",
+            Self::CpuUsPerRequest => "us per request",
+            Self::Throughput => "requests per second",
+            Self::RssMib => "MiB",
+        }
+    }
+}
+
+impl Family {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Errors => "errors",
+            Self::Loop => "loop",
+            Self::Advisory => "advisory",
+        }
+    }
+}
+
+impl Outcome {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Regression => "regression",
+            Self::Improvement => "improvement",
+            Self::WithinLimit => "within_limit",
+            Self::Inconclusive { .. } => "inconclusive",
+            Self::Insufficient { .. } => "insufficient",
+            Self::Pooled => "pooled",
+            Self::Saturated => "saturated",
+            Self::NotMeasured => "not_measured",
+        }
+    }
+
+    /// Pairs that would probably settle it, where it is inconclusive and that is known.
+    pub fn pairs_needed(self) -> Option<u32> {
+        match self {
+            Self::Inconclusive { pairs_needed } => pairs_needed,
+            _ => None,
+        }
+    }
+
+    /// Requests per endpoint and block that it takes, where there were too few.
+    pub fn requests_needed(self) -> Option<u64> {
+        match self {
+            Self::Insufficient { requests_needed } => Some(requests_needed),
+            _ => None,
+        }
+    }
+}

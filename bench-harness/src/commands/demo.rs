@@ -98,7 +98,10 @@ fn finish(
     let ledger = arguments.out.join(LEDGER);
     std::fs::write(
         &ledger,
-        markdown::render(&judgement.report(title, &command)),
+        markdown::render(
+            &judgement.report(title, &command),
+            markdown::Placement::FILE,
+        ),
     )
     .with_context(|| format!("{} could not be written", ledger.display()))?;
     let mut outcome = judgement.outcome(console);

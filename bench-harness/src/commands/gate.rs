@@ -1,21 +1,18 @@
 //! `unstall gate`: judge records for a pipeline, in the forms that pipelines read.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use unstall_reports::{annotations, junit, markdown};
+use unstall_reports::junit;
+use unstall_reports::markdown::{self, Limit, Placement};
 
 use crate::arguments::GateArguments;
 use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
-use crate::judgement;
 use crate::record_file;
-
-/// Where GitHub shows Markdown beside a job.
-const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+use crate::{github, judgement};
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_lose_a_file(arguments)?;
@@ -27,26 +24,23 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
     }
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
-    let wanted = [
-        (
-            &arguments.junit,
-            FileKind::Junit,
-            junit::render as fn(&_) -> String,
-        ),
-        (&arguments.markdown, FileKind::Markdown, markdown::render),
-    ];
-    for (path, kind, render) in wanted {
-        if let Some(path) = path {
-            write(path, &render(&report))?;
-            outcome.content.files.push(FileDocument::new(kind, path));
-        }
+    if let Some(path) = &arguments.junit {
+        write(path, &junit::render(&report))?;
+        let file = FileDocument::new(FileKind::Junit, path);
+        outcome.content.files.push(file);
+    }
+    let marker = arguments.marker.as_deref();
+    if let Some(path) = &arguments.markdown {
+        let limit = Limit::Comment;
+        write(
+            path,
+            &markdown::render(&report, Placement { limit, marker }),
+        )?;
+        let file = FileDocument::new(FileKind::Markdown, path);
+        outcome.content.files.push(file);
     }
     if arguments.github {
-        // GitHub reads commands at the start of a line of the log.
-        outcome.text.push_str(&annotations::render(&report));
-        if let Some(path) = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()) {
-            append(&PathBuf::from(path), &markdown::render(&report))?;
-        }
+        github::tell(&report, marker, &mut outcome)?;
     }
     Ok(outcome)
 }
@@ -79,20 +73,6 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             path.display()
         )
     })
-}
-
-fn append(path: &Path, text: &str) -> anyhow::Result<()> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| {
-            format!(
-                "{STEP_SUMMARY} names {}, which can't be written",
-                path.display()
-            )
-        })
 }
 
 fn command_line(arguments: &GateArguments) -> String {

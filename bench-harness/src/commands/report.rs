@@ -1,52 +1,93 @@
-//! `unstall report`: records as one HTML file.
+//! `unstall report`: records as one HTML file, as Markdown, JSON or CSV.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unstall_reports::html;
+use unstall_reports::{csv, html, markdown};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
-use crate::arguments::ReportArguments;
+use crate::arguments::{ReportArguments, ReportFormat};
 use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
 
+const TITLE: &str = "Latency report";
+
+/// Where HTML goes by default: nobody reads it on a terminal.
+const HTML_DEFAULT: &str = "report.html";
+
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let inputs = arguments.records.iter().chain(&arguments.policy.file);
-    let inputs = inputs.chain(&arguments.certificate);
-    let inputs = inputs.map(PathBuf::as_path);
-    record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
+    let format = arguments.format();
+    let html = || (format == ReportFormat::Html).then(|| PathBuf::from(HTML_DEFAULT));
+    let out = arguments.out.clone().or_else(html);
+    if let Some(out) = &out {
+        let inputs = arguments.records.iter().chain(&arguments.policy.file);
+        let inputs = inputs.chain(&arguments.certificate);
+        record_file::refuse_to_replace("-o", out, inputs.map(PathBuf::as_path))?;
+    }
     let records = judgement::read(&arguments.records)?;
     let policy = arguments.policy.read_for(&records)?;
     let mut judgement = judge(records, policy)?;
     if let Some(path) = &arguments.certificate {
         judgement.certify(Certified::read(path)?)?;
     }
-    let names: Vec<String> = arguments
-        .records
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    let command = format!(
-        "unstall report {}{} -o {}",
-        names.join(" "),
-        arguments.policy.words() + &certified::words(arguments.certificate.as_deref()),
-        arguments.out.display()
-    );
-    write_html(&arguments.out, &judgement, "Latency report", &command)?;
+    let text = rendered(&judgement, format, &command_line(arguments), console)?;
     let mut outcome = judgement.outcome(console);
-    outcome
-        .text
-        .push_str(&format!("Report: {}\n", arguments.out.display()));
-    outcome
-        .content
-        .files
-        .push(FileDocument::new(FileKind::Report, &arguments.out));
+    match out {
+        Some(path) => {
+            write(&path, &text)?;
+            let line = format!("Report: {}\n", path.display());
+            outcome.text.push_str(&line);
+            let file = FileDocument::new(FileKind::Report, &path);
+            outcome.content.files.push(file);
+        }
+        // The document on stdout is the outcome itself.
+        None if format == ReportFormat::Json => {}
+        None => {
+            outcome.text.clone_from(&text);
+            outcome.content.text = Some(text);
+        }
+    }
     Ok(outcome)
+}
+
+fn rendered(
+    judgement: &Judgement,
+    format: ReportFormat,
+    command: &str,
+    console: &Console,
+) -> anyhow::Result<String> {
+    let report = judgement.report(TITLE, command);
+    Ok(match format {
+        ReportFormat::Html => html::render(&report),
+        ReportFormat::Md => markdown::render(&report, markdown::Placement::FILE),
+        ReportFormat::Json => judgement
+            .outcome(console)
+            .into_document("report")
+            .to_json()?,
+        ReportFormat::Csv => csv::render(&report),
+    })
+}
+
+fn command_line(arguments: &ReportArguments) -> String {
+    let records = arguments.records.iter();
+    let records: Vec<String> = records.map(|path| path.display().to_string()).collect();
+    let mut command = format!(
+        "unstall report {}{}{}",
+        records.join(" "),
+        arguments.policy.words(),
+        certified::words(arguments.certificate.as_deref())
+    );
+    match &arguments.out {
+        Some(out) => command.push_str(&format!(" -o {}", out.display())),
+        None if arguments.format() == ReportFormat::Html => {}
+        None => command.push_str(" --format md"),
+    }
+    command
 }
 
 /// Writes the HTML file.
@@ -56,8 +97,11 @@ pub(crate) fn write_html(
     title: &str,
     command: &str,
 ) -> anyhow::Result<()> {
-    let page = html::render(&judgement.report(title, command));
-    fs::write(path, page).with_context(|| {
+    write(path, &html::render(&judgement.report(title, command)))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| {
         format!(
             "the report {} could not be written; choose another place",
             path.display()

@@ -295,40 +295,21 @@ impl From<&Criterion> for CriterionDocument {
 
 impl From<&Cell> for CellDocument {
     fn from(cell: &Cell) -> Self {
-        let (metric, unit) = (cell.metric.name(), unit(cell.metric));
-        let (outcome, pairs_needed, requests_needed) = match cell.outcome {
-            Outcome::Regression => ("regression", None, None),
-            Outcome::Improvement => ("improvement", None, None),
-            Outcome::WithinLimit => ("within_limit", None, None),
-            Outcome::Inconclusive { pairs_needed } => ("inconclusive", pairs_needed, None),
-            Outcome::Insufficient { requests_needed } => {
-                ("insufficient", None, Some(requests_needed))
-            }
-            Outcome::Pooled => ("pooled", None, None),
-            Outcome::Saturated => ("saturated", None, None),
-            Outcome::NotMeasured => ("not_measured", None, None),
-        };
-        let family = match cell.family {
-            Family::Latency => "latency",
-            Family::Errors => "errors",
-            Family::Loop => "loop",
-            Family::Advisory => "advisory",
-        };
         Self {
             endpoint: cell.endpoint.clone(),
             level: users(cell.level),
             arrivals_per_second: cell.level.rate_per_second(),
-            metric: metric.to_owned(),
-            unit,
-            family: family.to_owned(),
+            metric: cell.metric.name().to_owned(),
+            unit: cell.metric.unit(),
+            family: cell.family.name().to_owned(),
             judged: cell.judged,
             margin: MarginDocument::from(&cell.margin),
             before: EstimateDocument::from(&cell.before),
             after: EstimateDocument::from(&cell.after),
             change: cell.change.as_ref().map(ChangeDocument::from),
-            outcome,
-            pairs_needed,
-            requests_needed,
+            outcome: cell.outcome.name(),
+            pairs_needed: cell.outcome.pairs_needed(),
+            requests_needed: cell.outcome.requests_needed(),
             note: cell.note.clone(),
         }
     }
@@ -362,22 +343,5 @@ impl From<&Change> for ChangeDocument {
             p_improvement: finite(change.p_improvement),
             minimum_detectable: change.minimum_detectable.and_then(finite),
         }
-    }
-}
-
-fn unit(metric: Metric) -> &'static str {
-    match metric {
-        Metric::ResponseP50
-        | Metric::ResponseP95
-        | Metric::ResponseP99
-        | Metric::TtftP50
-        | Metric::TtftP95
-        | Metric::ProbeP90 => "ms",
-        Metric::ErrorRate => "percent",
-        Metric::BlockedMsPer1000 => "ms per 1000 requests",
-        Metric::Threads => "threads",
-        Metric::CpuUsPerRequest => "us per request",
-        Metric::Throughput => "requests per second",
-        Metric::RssMib => "MiB",
     }
 }

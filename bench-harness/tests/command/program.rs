@@ -72,7 +72,9 @@ pub(crate) fn unstall(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
     command
         .current_dir(folder)
+        .env_remove("GITHUB_OUTPUT")
         .env_remove("GITHUB_STEP_SUMMARY")
+        .env_remove("GITHUB_WORKSPACE")
         .env_remove("NO_COLOR")
         .stdin(Stdio::null());
     command

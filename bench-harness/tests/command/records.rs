@@ -77,6 +77,7 @@ fn the_gate_writes_what_pipelines_read() {
             "--github",
         ])
         .env("GITHUB_STEP_SUMMARY", &summary)
+        .env("GITHUB_OUTPUT", folder.path().join("output"))
         .output()
         .expect("starts");
     let call = Call::of(output);
@@ -86,6 +87,21 @@ fn the_gate_writes_what_pipelines_read() {
     assert!(read("g.xml").contains("<testsuite"), "{}", read("g.xml"));
     assert!(read("g.md").contains("GET usage"));
     assert_eq!(read("summary.md"), read("g.md"));
+    let output = read("output");
+    assert!(
+        output.starts_with("verdict=regression\nheadline="),
+        "{output}"
+    );
+    assert!(output.contains("GET usage"), "{output}");
+    // Tables are printed with the runner's commands switched off.
+    let lines: Vec<&str> = call.stdout.lines().collect();
+    let word = lines[0].strip_prefix("::stop-commands::").expect("first");
+    let resumed = lines.iter().position(|line| *line == format!("::{word}::"));
+    let commands = &lines[resumed.expect("they are switched on again") + 1..];
+    assert!(
+        commands.iter().all(|line| line.starts_with("::")),
+        "{commands:?}"
+    );
 }
 
 #[test]
@@ -179,6 +195,52 @@ fn a_report_is_one_file_and_never_replaces_a_record() {
         ["report", "better.json", "-o", "no/such/r.html"],
     );
     nowhere.assert_code(2).assert_stderr(&["no/such/r.html"]);
+}
+
+#[test]
+fn a_report_has_the_form_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let in_folder = |arguments: &[&str]| {
+        let output = unstall(folder.path())
+            .arg("report")
+            .args(arguments)
+            .output();
+        Call::of(output.expect("starts"))
+    };
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+    let judged = record(2, 10, 400, &[endpoint(1.6)]);
+    write(folder.path(), "worse.json", &judged);
+    let marker = "<!-- unstall-report: synthetic -->\n# Latency report\n";
+    let header = "record,label,scenario,";
+    for (form, begins) in [("md", marker), ("csv", header)] {
+        let call = in_folder(&["worse.json", "--format", form]);
+        call.assert_code(1);
+        assert!(call.stdout.starts_with(begins), "{}", call.stdout);
+        let file = format!("r.{form}");
+        in_folder(&["worse.json", "-o", &file]).assert_code(1);
+        assert!(read(&file).starts_with(begins));
+        let json = in_folder(&["worse.json", "--format", form, "--json"]);
+        let text = json.document()["text"].to_string();
+        assert!(text.contains("GET usage"), "{text}");
+    }
+    // The suffix says the form unless somebody else does.
+    in_folder(&["worse.json", "-o", "page"]).assert_code(1);
+    assert!(read("page").starts_with("<!"));
+    in_folder(&["worse.json", "-o", "cells.txt", "--format", "csv"]).assert_code(1);
+    assert!(read("cells.txt").starts_with(header));
+    // JSON is the document of any command that compares.
+    let printed = in_folder(&["worse.json", "--format", "json"]);
+    let document = printed.document();
+    let compared = call(folder.path(), ["compare", "worse.json", "--json"]).document();
+    assert_eq!(document["comparisons"], compared["comparisons"]);
+    assert_eq!(document["command"], "report");
+    in_folder(&["worse.json", "-o", "r.json"]).assert_code(1);
+    let written: serde_json::Value = serde_json::from_str(&read("r.json")).expect("JSON");
+    assert_eq!(written["comparisons"], compared["comparisons"]);
+    assert_eq!(written["exit_code"], 1);
+    in_folder(&["worse.json", "--format", "csv", "-o", "./worse.json"])
+        .assert_code(2)
+        .assert_stderr(&["would replace what is read"]);
 }
 
 #[test]

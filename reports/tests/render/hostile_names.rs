@@ -1,9 +1,10 @@
 //! Names that try to leave the syntax they are written in.
 
-use crate::fixture;
+use crate::{fixture, junit_rules};
 
+use unstall_reports::markdown::{self, Placement};
 use unstall_reports::terminal::Style;
-use unstall_reports::{Entry, Report, annotations, html, junit, markdown, terminal};
+use unstall_reports::{Entry, Report, annotations, html, junit, terminal};
 use unstall_results::comparison::Comparison;
 use unstall_results::record::RunRecord;
 
@@ -55,13 +56,15 @@ fn junit_stays_well_formed_and_complete() {
     let hostile = fixture::hostile();
     let xml = junit::render(&report(&hostile));
     assert_printable(&xml);
+    assert_eq!(junit_rules::violations(&xml), [""; 0]);
     let document = roxmltree::Document::parse(&xml).expect("well-formed XML");
     let cases = document
         .descendants()
         .filter(|node| node.has_tag_name("testcase"))
         .count();
     let judged = hostile.1.cells.iter().filter(|cell| cell.judged).count();
-    assert_eq!(cases, judged + hostile.1.slos.len() + 1);
+    let asked = hostile.1.criteria.len() + hostile.1.slos.len();
+    assert_eq!(cases, 1 + judged + asked);
     let names: Vec<&str> = document
         .descendants()
         .filter_map(|node| {
@@ -78,22 +81,34 @@ fn junit_stays_well_formed_and_complete() {
 #[test]
 fn annotations_are_one_command_a_line() {
     let hostile = fixture::hostile();
-    let text = annotations::render(&report(&hostile));
+    let text = annotations::render(&report(&hostile), &anywhere);
     assert_printable(&text);
     for line in text.lines() {
         let rest = ["error", "warning", "notice"]
             .iter()
-            .find_map(|level| line.strip_prefix(&format!("::{level} title=")))
+            .find_map(|level| line.strip_prefix(&format!("::{level} ")))
             .unwrap_or_else(|| panic!("not a command: {line}"));
-        let (title, _) = rest.split_once("::").expect("a message");
-        assert!(!title.contains([':', ',']), "{title}");
+        let (properties, message) = rest.split_once("::").expect("a message");
+        for property in properties.split(',') {
+            let (name, value) = property.split_once('=').expect("NAME=VALUE");
+            assert!(["file", "line", "title"].contains(&name), "{name}");
+            assert!(!value.contains(':'), "{value}");
+        }
+        let percents = message.matches('%').count();
+        let escapes = message.matches("%25").count() + message.matches("%0A").count();
+        assert_eq!(percents, escapes, "{message}");
     }
+}
+
+/// A checkout that has whatever is asked for.
+fn anywhere(file: &str) -> Option<String> {
+    Some(file.to_owned())
 }
 
 #[test]
 fn markdown_tables_keep_their_columns() {
     let hostile = fixture::hostile();
-    let text = markdown::render(&report(&hostile));
+    let text = markdown::render(&report(&hostile), Placement::FILE);
     assert_printable(&text);
     for element in ["<script", "<img", "</style"] {
         // Inside a code span a `<` is text; outside it must be an entity.

@@ -1,10 +1,14 @@
 //! The renderers through their public door: what they say, that hostile names
 //! stay names, and that a real browser shows the page as meant.
 
+mod annotated_lines;
 mod blame;
 mod browser;
+mod cells_as_rows;
 mod fixture;
 mod formats;
 mod hostile_names;
+mod junit_rules;
+mod markdown_as_read;
 mod objectives;
 mod open;

@@ -1,6 +1,6 @@
 //! Objectives in every format: missed first, each with its evidence, none in the colour of another.
 
-use crate::fixture;
+use crate::{fixture, junit_rules};
 
 use unstall_reports::terminal::Style;
 use unstall_reports::{Entry, Report, annotations, html, junit, markdown, terminal};
@@ -17,6 +17,7 @@ fn report((record, comparison): &(RunRecord, Comparison)) -> Report<'_> {
             record,
             comparison: Some(comparison),
         }],
+        certificate: None,
     }
 }
 
@@ -38,12 +39,17 @@ fn files_for_pipelines_have_a_row_for_each() {
     let report = report(&measured);
     let words = ["<200ms", "<0.1%", "&lt;200ms", "&lt;0.1%"];
     let shown = [
-        lines(&markdown::render(&report), &words).join("\n"),
+        lines(
+            &markdown::render(&report, markdown::Placement::FILE),
+            &words,
+        )
+        .join("\n"),
         lines(&junit::render(&report), &words).join("\n"),
-        annotations::render(&report),
+        annotations::render(&report, &|_| None),
     ];
     insta::assert_snapshot!(shown.join("\n\n"));
     let parsed = junit::render(&report);
+    assert_eq!(junit_rules::violations(&parsed), [""; 0]);
     let parsed = roxmltree::Document::parse(&parsed).expect("XML");
     let cases = parsed.descendants().filter(|node| {
         node.attribute("name")
@@ -91,7 +97,8 @@ fn a_warning_is_no_error_to_any_pipeline() {
     let report = report(&measured);
     let junit = junit::render(&report);
     assert!(junit.contains("errors=\"0\"") && junit.contains("<skipped message=\"invalid: "));
-    let annotations = annotations::render(&report);
+    assert_eq!(junit_rules::violations(&junit), [""; 0]);
+    let annotations = annotations::render(&report, &|_| None);
     assert!(annotations.starts_with("::warning title="), "{annotations}");
     assert!(annotations.contains("%3A invalid::"), "{annotations}");
 }

@@ -67,8 +67,8 @@ fn every_format_names_rate_and_saturation() {
 
     let keeps_up = "keep up with 200 arrivals per second";
     for text in [
-        markdown::render(&report),
-        annotations::render(&report),
+        markdown::render(&report, markdown::Placement::FILE),
+        annotations::render(&report, &|_| None),
         html::render(&report),
     ] {
         assert!(text.contains(keeps_up), "{text}");

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Measures unless there are records, judges, and writes what a pipeline keeps. All input comes in
+# environment variables, so that nothing of a pull request ever becomes a part of a script.
+set -euo pipefail
+
+fail() {
+    printf '::error title=Unstall::%s\n' "$*"
+    exit 2
+}
+
+# The lines of a text that hold something.
+lines_of() {
+    sed -e 's/\r$//' -e '/^[[:space:]]*$/d' <<<"$1"
+}
+
+case $GATE_FOLDER in
+*$'\n'*) fail "The folder has a line break in its name." ;;
+esac
+mkdir -p -- "$GATE_FOLDER"
+judging=()
+[ -z "$GATE_POLICY" ] || judging+=(--policy "$GATE_POLICY")
+[ -z "$GATE_CERTIFICATE" ] || judging+=(--certificate "$GATE_CERTIFICATE")
+
+if [ -n "$GATE_RECORDS" ]; then
+    mapfile -t records < <(lines_of "$GATE_RECORDS")
+else
+    if [ -z "$GATE_SCENARIO" ] || [ -z "$GATE_BEFORE" ] || [ -z "$GATE_AFTER" ]; then
+        fail "Give records, or scenario, before and after."
+    fi
+    mapfile -t scenarios < <(lines_of "$GATE_SCENARIO")
+    mapfile -t arguments < <(lines_of "$GATE_ARGUMENTS")
+    # One record is a file, several are files in a folder.
+    out=$GATE_FOLDER/record.json
+    [ "${#scenarios[@]}" -eq 1 ] || out=$GATE_FOLDER/records
+    code=0
+    "$GATE_UNSTALL" ab --before "$GATE_BEFORE" --after "$GATE_AFTER" --pairs "$GATE_PAIRS" \
+        --out "$out" --force "${judging[@]}" "${arguments[@]}" -- "${scenarios[@]}" || code=$?
+    case $code in
+    0 | 1 | 3 | 4) ;; # Measured; the gate judges by the policy.
+    *) fail "Nothing was measured: the log above says why." ;;
+    esac
+    records=("$out")
+    [ "${#scenarios[@]}" -eq 1 ] || records=("$out"/*.json)
+fi
+
+code=0
+marker=()
+[ -z "$GATE_MARKER" ] || marker=(--marker "$GATE_MARKER")
+"$GATE_UNSTALL" gate "${judging[@]}" --junit "$GATE_FOLDER/junit.xml" \
+    --markdown "$GATE_FOLDER/summary.md" "${marker[@]}" --github -- "${records[@]}" || code=$?
+case $code in
+0 | 1 | 3 | 4) ;;
+*) fail "Nothing was judged: the log above says why." ;;
+esac
+printf 'exit-code=%s\nfolder=%s\n' "$code" "$GATE_FOLDER" >>"$GITHUB_OUTPUT"
+
+# Its exit code repeats the verdict; any other says that there is no page.
+page=0
+"$GATE_UNSTALL" report -o "$GATE_FOLDER/report.html" "${judging[@]}" -- "${records[@]}" >/dev/null || page=$?
+case $page in
+0 | 1 | 3 | 4) ;;
+*) fail "The page was not written: the log above says why." ;;
+esac
