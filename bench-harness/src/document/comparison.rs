@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstall_results::comparison::{
-    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Looks, Metric, Outcome, Scale,
+    Cell, Change, Comparison, Criterion, Decision, Estimate, Looks, Scale,
 };
 use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;

@@ -28,6 +28,7 @@ fn report(record: &RunRecord) -> Report<'_> {
         title: "Stalls".to_owned(),
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json -o report.html".to_owned(),
+        certificate: None,
         entries: vec![Entry {
             record,
             comparison: None,
@@ -90,7 +91,7 @@ fn the_course_has_two_charts_with_a_table() {
 fn markdown_has_the_worst_three_and_the_terminal_the_worst() {
     let record = record();
     let report = report(&record);
-    insta::assert_snapshot!(said(&markdown::render(&report)));
+    insta::assert_snapshot!(said(&markdown::render(&report, markdown::Placement::FILE)));
     insta::assert_snapshot!(said(&terminal::render(&report, Style::default())));
 }
 
@@ -104,7 +105,10 @@ fn one_version_has_no_arrows() {
             stalls.blame = vec![blame("GET usage", "POST message", 5_000)];
         }
     }
-    let text = said(&markdown::render(&report(&record)));
+    let text = said(&markdown::render(
+        &report(&record),
+        markdown::Placement::FILE,
+    ));
     assert!(
         !text.contains('→') && text.contains("held the loop for"),
         "{text}"
@@ -134,7 +138,10 @@ fn a_service_that_held_nobody_says_so() {
         page.contains("✓ No request waited for a hold of the loop longer than 1.0 ms"),
         "{page}"
     );
-    let text = said(&markdown::render(&report(&record)));
+    let text = said(&markdown::render(
+        &report(&record),
+        markdown::Placement::FILE,
+    ));
     assert!(text.contains("nobody, by a hold longer than"), "{text}");
 }
 
@@ -161,7 +168,10 @@ fn what_is_not_known_is_told() {
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
-    let text = said(&markdown::render(&report(&record)));
+    let text = said(&markdown::render(
+        &report(&record),
+        markdown::Placement::FILE,
+    ));
     assert!(
         text.contains("not known") && text.contains("Warning"),
         "{text}"
@@ -224,7 +234,7 @@ fn hostile_names_stay_names() {
     );
     let report = report(&record);
     for text in [
-        markdown::render(&report),
+        markdown::render(&report, markdown::Placement::FILE),
         terminal::render(&report, Style::default()),
     ] {
         assert!(
@@ -242,5 +252,5 @@ fn a_record_without_stalls_has_no_such_part() {
     }
     let report = report(&record);
     assert!(!html::render(&report).contains("stalls kept waiting"));
-    assert!(!markdown::render(&report).contains("Kept waiting"));
+    assert!(!markdown::render(&report, markdown::Placement::FILE).contains("Kept waiting"));
 }
