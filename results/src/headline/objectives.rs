@@ -20,7 +20,7 @@ impl Findings<'_> {
         };
         let subject = match &first.endpoint {
             Some(endpoint) => format!("{endpoint} misses"),
-            None => "all requests together miss".to_owned(),
+            None => "All requests together miss".to_owned(),
         };
         Some(format!(
             "{subject} {}{}{value}{more}",
