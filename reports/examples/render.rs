@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
+//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `many`, `edges` or
 //! `hostile`.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ mod fixture;
 
 /// What can be shown.
 const SHOWN: &str =
-    "steps, judged, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
+    "steps, judged, pass, inconclusive, invalid, run, capacity, large, many, edges, hostile";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],
         "large" => vec![fixture::large()],
+        "many" => vec![fixture::many(25_000)],
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
         "run" | "capacity" => Vec::new(),

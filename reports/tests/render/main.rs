@@ -2,7 +2,10 @@
 //! stay names, and that a real browser shows the page as meant.
 
 mod browser;
+mod devtools;
 mod fixture;
 mod formats;
 mod hostile_names;
+mod interaction;
+mod limits;
 mod open;
