@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `many`, `edges` or
+//! (by the real comparison), `lasting`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `many`, `edges` or
 //! `hostile`.
 
 use std::error::Error;
@@ -18,8 +18,7 @@ use unstall_reports::{Entry, Report, html, junit, markdown, terminal};
 mod fixture;
 
 /// What can be shown.
-const SHOWN: &str =
-    "steps, judged, pass, inconclusive, invalid, run, capacity, large, many, edges, hostile";
+const SHOWN: &str = "steps, judged, lasting, pass, inconclusive, invalid, run, capacity, large, many, edges, hostile";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -30,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let compared = match shown.as_str() {
         "steps" => vec![fixture::passing(), fixture::regressing()],
         "judged" => vec![fixture::judged()],
+        "lasting" => vec![fixture::lasting()],
         "pass" => vec![fixture::passing()],
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],

@@ -173,7 +173,8 @@ fn points_to(histogram: &LatencyHistogram, x_max: f64, count: u32) -> Option<Poi
 fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {
     for (quantile, label) in TICKS {
         let at = -(1.0 - quantile).log10();
-        if at > x_max * 1.001 {
+        // But for rounding, no tick stands where the sample doesn't reach.
+        if at > x_max + 1e-9 {
             break;
         }
         let at = x(at);

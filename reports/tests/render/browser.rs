@@ -30,6 +30,7 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("steps", page(&steps)),
         ("judged", page(&[fixture::judged()])),
+        ("lasting", page(&[fixture::lasting()])),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),

@@ -198,10 +198,12 @@ impl Tab {
             "ArrowLeft" => 37,
             other => panic!("no code for {other}"),
         };
-        for kind in ["rawKeyDown", "keyUp"] {
+        // Without a text Enter presses nothing.
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
             self.call(
                 "Input.dispatchKeyEvent",
-                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}),
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}),
             );
         }
     }

@@ -225,6 +225,32 @@ fn html_headings_captions_and_labels() {
     insta::assert_snapshot!(outline(&html::render(&report(&steps))));
     let record = fixture::observed();
     insta::assert_snapshot!(outline(&html::render(&observed(&record))));
+    insta::assert_snapshot!(outline(&html::render(&report(&[fixture::lasting()]))));
+}
+
+#[test]
+fn the_course_and_the_blocks_tell_what_happened() {
+    let page = html::render(&report(&[fixture::lasting()])).replace('\u{202F}', " ");
+    // The second in which the first version stalled; the cut one at the end is left out.
+    for row in [
+        "<td class=\"n\">10</td><td class=\"n\">200</td><td class=\"n\">20</td><td class=\"n\">5</td><td class=\"n\">9.0 ms</td>",
+        "<th scope=\"row\" class=\"n\">7</th><td>before</td><td class=\"n\">10</td><td class=\"n\">200</td><td class=\"n\">360</td>",
+    ] {
+        assert!(page.contains(row), "{row}");
+    }
+    assert!(
+        !page.contains(
+            "<th scope=\"row\" class=\"n\">12</th><td>before</td><td class=\"n\">10</td>"
+        )
+    );
+    for told in [
+        "⊘ 12 % of CPU time was stolen: use a quieter machine <small>measured again as #2</small>",
+        "✓ ok <small>second try for #1</small>",
+        "<td class=\"n\">1 %</td><td class=\"n\">42 %</td>",
+        "<strong>Not calibrated.</strong>",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
 }
 
 #[test]
