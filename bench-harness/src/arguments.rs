@@ -11,9 +11,17 @@ use crate::console::{print_document, to_stderr};
 use crate::document::Document;
 use crate::exit::ExitStatus;
 
+mod calibrate;
+
+pub(crate) use calibrate::CalibrateArguments;
+
 mod capacity;
 
 pub(crate) use capacity::{CapacityArguments, RATE_MIN};
+
+mod design;
+
+pub(crate) use design::DesignArguments;
 
 mod load;
 
@@ -33,7 +41,10 @@ pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
 
 mod selftest;
 
-pub(crate) use selftest::{HttpArguments, MonitorArguments, SelftestCommand};
+pub(crate) use selftest::{
+    GateTestArguments, HttpArguments, KNOWN_CHANGE_ROLE, KnownChangeService, MonitorArguments,
+    SelftestCommand,
+};
 
 mod target;
 
@@ -64,6 +75,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
     Ab(AbArguments),
+    /// Measure one version against itself: this machine's false alarms, and what it can't see
+    Calibrate(CalibrateArguments),
     /// Find the highest rate at which an objective holds, of one version or of two
     Capacity(CapacityArguments),
     /// Send a few requests, and prove per route that the event loop makes no call that can block
@@ -74,7 +87,7 @@ pub(crate) enum Command {
     Gate(GateArguments),
     /// Write the HTML report of records
     Report(ReportArguments),
-    /// Check on this machine that the loop monitor and the load engine tell the truth
+    /// Check on this machine that the loop monitor, the load engine and the gate tell the truth
     #[command(subcommand)]
     Selftest(SelftestCommand),
     /// Name the calls that hold another process's event loop, with no change to it
@@ -91,6 +104,7 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
+            Self::Calibrate(_) => "calibrate",
             Self::Capacity(_) => "capacity",
             Self::Prove(_) => "prove",
             Self::Compare(_) => "compare",
@@ -231,25 +245,13 @@ pub(crate) struct AbArguments {
     pub(crate) after: String,
     #[command(flatten)]
     pub(crate) access: AccessArguments,
-    /// Pairs of blocks, one block of each version in a pair
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) pairs: u32,
-    /// Users at once [default: 20]; several levels multiply the blocks
-    #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) concurrency: Vec<u32>,
-    /// Requests per endpoint and block [default: the scenario's, or 400]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    pub(crate) requests: Option<u64>,
     #[command(flatten)]
-    pub(crate) open: OpenArguments,
-    /// Of an open load: how long arrivals come in each block [default: 400 of them, at least 10s]
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "rate")]
-    pub(crate) duration: Option<Duration>,
+    pub(crate) design: DesignArguments,
     #[command(flatten)]
     pub(crate) start: BlockStartArguments,
+    /// Judge with what `unstall calibrate` found here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 /// `unstall compare`
@@ -275,6 +277,9 @@ pub(crate) struct GateArguments {
     /// Margins and limits, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Judge with what `unstall calibrate` found on this machine: limits that can't be seen are told
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -304,6 +309,9 @@ pub(crate) struct ReportArguments {
         default_value = "report.html"
     )]
     pub(crate) out: PathBuf,
+    /// Judge and show with what `unstall calibrate` found on this machine
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 /// `unstall watch`

@@ -4,6 +4,7 @@ use crate::arguments::Command;
 use crate::console::{Console, Outcome};
 
 mod ab;
+mod calibrate;
 mod capacity;
 mod compare;
 mod demo;
@@ -21,7 +22,8 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
     match command {
         Command::Demo(arguments) => demo::execute(&arguments, console),
         Command::Run(arguments) => run::execute(&arguments, console),
-        Command::Ab(arguments) => ab::execute(arguments, console),
+        Command::Ab(arguments) => ab::execute(&arguments, console),
+        Command::Calibrate(arguments) => calibrate::execute(arguments, console),
         Command::Capacity(arguments) => capacity::execute(arguments, console),
         Command::Prove(arguments) => prove::execute(&arguments, console),
         Command::Compare(arguments) => compare::execute(&arguments, console),

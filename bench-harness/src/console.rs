@@ -33,7 +33,9 @@ impl Outcome {
         let of_proof = self.content.proof.as_ref().map(|proof| proof.verdict());
         let of_selftest = self.content.selftest.as_ref().map(|found| found.verdict());
         let of_torture = self.content.torture.as_ref().map(|found| found.verdict());
-        let of_content = of_proof.or(of_selftest).or(of_torture);
+        let of_gate = self.content.known_changes.as_ref();
+        let of_gate = of_gate.map(|found| found.verdict());
+        let of_content = of_proof.or(of_selftest).or(of_torture).or(of_gate);
         of_content.or_else(|| self.verdict.map(VerdictName::from))
     }
 }

@@ -9,6 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use unstall_loop_monitor::certificate::RouteVerdict;
 use unstall_loop_monitor::watched::WatchSummary;
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Verdict;
 
 use crate::exit::ExitStatus;
@@ -16,6 +17,7 @@ use crate::exit::ExitStatus;
 mod beside;
 pub(crate) mod capacity;
 pub(crate) mod comparison;
+pub(crate) mod known_change;
 pub(crate) mod measurement;
 pub(crate) mod proof;
 pub(crate) mod selftest;
@@ -28,7 +30,7 @@ use proof::ProofDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 3;
+const SCHEMA_MINOR: u32 = 4;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -84,10 +86,14 @@ pub(crate) struct Content {
     pub(crate) proof: Option<ProofDocument>,
     /// Scenarios, for `scenarios list` and `scenarios check`.
     pub(crate) scenarios: Vec<ScenarioDocument>,
+    /// What one version against itself showed of this machine, for `calibrate`; else `null`. Since 1.4.
+    pub(crate) calibration: Option<Certificate>,
     /// What `selftest monitor` found; else `null`.
     pub(crate) selftest: Option<selftest::SelftestDocument>,
     /// What `selftest http` found; else `null`. Since 1.3.
     pub(crate) torture: Option<torture::TortureDocument>,
+    /// What `selftest gate` found; else `null`. Since 1.4.
+    pub(crate) known_changes: Option<known_change::KnownChangeDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Files written.

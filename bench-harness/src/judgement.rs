@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{self, Style};
 use unstall_reports::{Entry, Report};
+use unstall_results::calibration::Certificate;
 use unstall_results::capacity::{self, Finding};
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Verdict};
@@ -16,6 +17,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
+use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::document::{
     CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument,
@@ -65,6 +67,8 @@ pub(crate) struct Judgement {
     pub(crate) notes: Vec<String>,
     /// Records that were written.
     pub(crate) files: Vec<FileDocument>,
+    /// What identical versions showed on this machine, once [`Self::certify`] has used it.
+    certificate: Option<Certificate>,
     /// A verdict that no comparison carries, because a session ended before there was one.
     unjudged: Option<Verdict>,
 }
@@ -170,6 +174,28 @@ impl Judgement {
         Ok(())
     }
 
+    /// Judges the comparisons with what is known of this machine.
+    ///
+    /// # Errors
+    /// If the certificate is of another machine, scenario or design.
+    pub(crate) fn certify(&mut self, certified: Certified, policy: &Policy) -> anyhow::Result<()> {
+        for entry in &mut self.entries {
+            let record = &entry.record;
+            match entry.comparison.as_mut() {
+                Some(comparison) if comparison.paired => {
+                    certified.apply(record, comparison, policy)?;
+                }
+                _ => self.notes.push(format!(
+                    "{} has no pairs of two versions, so the certificate says nothing of it",
+                    record.label
+                )),
+            }
+        }
+        self.notes.push(certified.note());
+        self.certificate = Some(certified.certificate);
+        Ok(())
+    }
+
     /// Writes what exports need of all that was measured, and lists their files.
     ///
     /// # Errors
@@ -214,6 +240,7 @@ impl Judgement {
             title: title.to_owned(),
             generated_utc: identity::utc_now(),
             command: command.to_owned(),
+            certificate: self.certificate.as_ref(),
             entries: self
                 .entries
                 .iter()

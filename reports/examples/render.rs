@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "cargo run -p unstall-reports --example render -- {} {shown}",
             path.display()
         ),
+        certificate: None,
         entries,
     };
     let begin = Instant::now();

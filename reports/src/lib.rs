@@ -23,6 +23,7 @@ mod ranking;
 pub mod terminal;
 mod vocabulary;
 
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::ledger;
 use unstall_results::record::RunRecord;
@@ -38,6 +39,9 @@ pub struct Report<'a> {
     pub command: String,
     /// In the order in which they are shown.
     pub entries: Vec<Entry<'a>>,
+    /// What identical versions showed on this machine, where the measurements were judged with
+    /// that in mind.
+    pub certificate: Option<&'a Certificate>,
 }
 
 /// One measurement, with what was concluded from it.

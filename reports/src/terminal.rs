@@ -9,6 +9,7 @@ use unstall_results::summary::{Summary, near_the_floor, summarise};
 use crate::ranking::Group;
 use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
 
+pub mod certificate;
 mod search;
 
 /// How the terminal wants it.

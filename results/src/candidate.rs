@@ -336,7 +336,8 @@ pub(crate) fn requests_per_block(metric: Metric, q: f64, judged: bool) -> u64 {
 }
 
 impl Differences {
-    fn of(metric: Metric, pairs: &[(Reading, Reading)]) -> Self {
+    /// Of readings before and after, a pair each.
+    pub(crate) fn of(metric: Metric, pairs: &[(Reading, Reading)]) -> Self {
         let sign = if metric.larger_is_better() { -1.0 } else { 1.0 };
         let resolution = metric.resolution();
         let count = pairs.len() as f64;

@@ -1,13 +1,15 @@
 //! What a comparison says: values that reports render and exit codes follow.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
 
 /// The overall answer, in order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every judged cell is within its harm limit.
     Pass,
@@ -31,7 +33,8 @@ pub enum Decision {
 }
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Median response time, ms.
@@ -62,7 +65,9 @@ pub enum Metric {
 }
 
 /// Cells that are judged together, so that one false alarm is one in the family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Response and first-item percentiles.
     Latency,

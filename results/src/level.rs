@@ -29,7 +29,12 @@ pub enum Level {
 impl Level {
     /// What `level`, one of the record's, means under this load.
     pub fn of(load: &Load, level: u32) -> Self {
-        if load.model == OPEN {
+        Self::of_model(&load.model, level)
+    }
+
+    /// The same under a load of this [`Load::model`].
+    pub fn of_model(model: &str, level: u32) -> Self {
+        if model == OPEN {
             Self::MilliRate(level)
         } else {
             Self::Users(level)

@@ -120,7 +120,7 @@ fn levels(record: &RunRecord) -> String {
 }
 
 /// How an open load came.
-fn arrivals(open: Option<&OpenLoad>) -> String {
+pub(crate) fn arrivals(open: Option<&OpenLoad>) -> String {
     let Some(open) = open else {
         return "none".to_owned();
     };
@@ -140,7 +140,7 @@ fn arrivals(open: Option<&OpenLoad>) -> String {
     )
 }
 
-fn probe(record: &RunRecord) -> String {
+pub(crate) fn probe(record: &RunRecord) -> String {
     record.load.probe.as_ref().map_or_else(
         || "none".to_owned(),
         |probe| format!("{} {}/s", probe.path, probe.rate_per_second),

@@ -38,7 +38,15 @@ impl DelayProxy {
     /// # Errors
     /// When the system refuses a socket, a timer or a thread.
     pub fn start(target: SocketAddr, round_trip: Duration) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Self::start_at(0, target, round_trip)
+    }
+
+    /// The same on a loopback port of one's own choice; 0 takes a free one.
+    ///
+    /// # Errors
+    /// As for [`DelayProxy::start`], or if the port is taken.
+    pub fn start_at(port: u16, target: SocketAddr, round_trip: Duration) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let stop = Arc::new(EventFd::from_flags(flags)?);

@@ -1,5 +1,6 @@
 //! `unstall-testbed [--delayed]`: private servers to play with, until Ctrl-C; behind proxies with the
 //! usual round trip if asked. Its tests kill it in every way.
+//! `unstall-testbed proxied …`: a service behind a delay proxy, see [`proxied`].
 
 use std::error::Error;
 use std::io::Write;
@@ -7,12 +8,21 @@ use std::thread;
 
 use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Options, Testbed};
 
+mod proxied;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let delayed = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--delayed") => true,
-        Some(other) => return Err(format!("there is no option `{other}`; use --delayed").into()),
-    };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        None => servers(false),
+        Some("--delayed") => servers(true),
+        Some("proxied") => proxied::serve(&words[1..]),
+        Some(other) => {
+            Err(format!("there is no option `{other}`; use --delayed or proxied").into())
+        }
+    }
+}
+
+fn servers(delayed: bool) -> Result<(), Box<dyn Error>> {
     let testbed = Testbed::start(&Options::from_env())?;
     let mut database_url = testbed.database_url("postgres");
     let mut redis_url = testbed.redis_url();

@@ -2,9 +2,13 @@
 
 use clap::{Args, Subcommand};
 
+use crate::known_change::case;
 use crate::selftest::canary::Canary;
 use crate::selftest::host::HostMonitor;
 use crate::torture;
+
+/// The role of the private service of `selftest gate`.
+pub(crate) const KNOWN_CHANGE_ROLE: &str = "known-change";
 
 /// `unstall selftest …`
 #[derive(Debug, Subcommand)]
@@ -14,6 +18,9 @@ pub(crate) enum SelftestCommand {
     /// Hold the load engine against services that do everything wrong, with the exact counts that
     /// have to come of it
     Http(HttpArguments),
+    /// Hold the gate against versions with a known difference: none must not alarm, and one that is
+    /// large enough must
+    Gate(GateTestArguments),
     /// The role of the program with the canaries, which takes its orders on stdin
     #[command(
         hide = true,
@@ -31,6 +38,10 @@ pub(crate) enum SelftestCommand {
         /// The case
         name: String,
     },
+    /// The role of the service that does what it is told
+    #[command(name = KNOWN_CHANGE_ROLE, hide = true)]
+    #[command(after_help = "Example: unstall selftest gate starts it")]
+    KnownChange(KnownChangeService),
 }
 
 impl SelftestCommand {
@@ -39,6 +50,7 @@ impl SelftestCommand {
         match self {
             Self::Monitor(_) | Self::Canaries { .. } => "selftest monitor",
             Self::Http(_) | Self::HttpAlone { .. } => "selftest http",
+            Self::Gate(_) | Self::KnownChange(_) => "selftest gate",
         }
     }
 }
@@ -82,4 +94,41 @@ pub(crate) struct HttpArguments {
     /// One case only, by its name in the table; may be repeated
     #[arg(long, value_name = "NAME", value_parser = torture::check_name)]
     pub(crate) only: Vec<String>,
+}
+
+/// `unstall selftest gate`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  unstall selftest gate\n  \
+                        unstall selftest gate --only identical --only slower-20 --pairs 7\n\n\
+                        Exit codes: 0 the gate says what it has to, 1 it says what it must not, 2 \
+                        nothing could be tested, 4 noise hides a change on this machine. Takes \
+                        about two minutes.")]
+pub(crate) struct GateTestArguments {
+    /// One case only, by its name in the table; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = case::check_name)]
+    pub(crate) only: Vec<String>,
+    /// Pairs of blocks where a clock decides
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) pairs: u32,
+    /// Seed of the order of blocks; another one each time by default
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What the private service does.
+#[derive(Debug, Args)]
+pub(crate) struct KnownChangeService {
+    /// Where it listens, on loopback
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Sleeps on the event loop in every request
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub(crate) block_us: u64,
+    /// Fails every so-manieth request; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) fail_every: u64,
+    /// Threads that do nothing
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) threads: u32,
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstall_bench_harness::engine::{Amount, LoadModel};
+use unstall_bench_harness::engine::{Amount, LoadModel, Stop};
 use unstall_bench_harness::floor;
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
-use unstall_results::record::Load;
+use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::AbArguments;
+use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::exports::ExportFiles;
 use crate::judgement::{AFTER, BEFORE, Judgement};
@@ -27,7 +28,36 @@ const REQUESTS_DEFAULT: u64 = 400;
 /// What takes a version, in messages.
 const SIDES: &str = "--before and --after take";
 
-pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Result<Outcome> {
+pub(crate) fn execute(arguments: &AbArguments, console: &Console) -> anyhow::Result<Outcome> {
+    let policy = Policy::default();
+    let certified = arguments.certificate.as_deref().map(Certified::read);
+    let certified = certified.transpose()?;
+    let stop = interrupt::listen()?;
+    let expects = |record: &RunRecord| match &certified {
+        Some(certified) => certified.expects(record),
+        None => Ok(()),
+    };
+    let mut judgement = measure(arguments, &expects, console, &stop)?;
+    if let Some(certified) = certified {
+        judgement.certify(certified, &policy)?;
+    }
+    let mut outcome = judgement.outcome(console);
+    for file in &judgement.files {
+        outcome.text.push_str(&file.lines());
+    }
+    Ok(outcome)
+}
+
+/// Measures both versions, after `expects` has had a look at each record's head.
+///
+/// # Errors
+/// Whatever makes a measurement impossible; the message says what to do.
+pub(crate) fn measure(
+    arguments: &AbArguments,
+    expects: &dyn Fn(&RunRecord) -> anyhow::Result<()>,
+    console: &Console,
+    stop: &Stop,
+) -> anyhow::Result<Judgement> {
     let access = arguments.access.resolve(console)?;
     let before = Version::parse(&arguments.before, SIDES, &access)?;
     let after = Version::parse(&arguments.after, SIDES, &access)?;
@@ -38,28 +68,26 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
-        .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
+        .map(|plan| open(arguments, &before, &after, Arc::clone(plan)))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    for session in &sessions {
+        expects(&session.record)?;
+    }
     for version in [&before, &after] {
         version.reachable(&plans)?;
     }
     let exports = exports.create()?;
-    let stop = interrupt::listen()?;
     let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);
-    let mut versions = Versions::starting(by_arm, &arguments.start, &stop)?;
+    let mut versions = Versions::starting(by_arm, &arguments.start, stop)?;
     let floor = floor::measure()?;
     let mut judgement = Judgement::default();
     for mut session in sessions {
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
-        judgement.measure(session, &mut versions, console, &stop)?;
+        judgement.measure(session, &mut versions, console, stop)?;
     }
     judgement.finish_exports(&exports)?;
-    let mut outcome = judgement.outcome(console);
-    for file in &judgement.files {
-        outcome.text.push_str(&file.lines());
-    }
-    Ok(outcome)
+    Ok(judgement)
 }
 
 /// The levels of load, each with its key in the record.
@@ -72,10 +100,11 @@ struct Levels {
 impl Levels {
     fn of(arguments: &AbArguments, plan: &Plan) -> anyhow::Result<Self> {
         let beside = Beside {
-            asks_for_closed: !arguments.concurrency.is_empty() || arguments.requests.is_some(),
-            duration: arguments.duration,
+            asks_for_closed: !arguments.design.concurrency.is_empty()
+                || arguments.design.requests.is_some(),
+            duration: arguments.design.duration,
         };
-        if let Some(open) = OpenLevels::choose(&arguments.open, beside, plan)? {
+        if let Some(open) = OpenLevels::choose(&arguments.design.open, beside, plan)? {
             return Ok(Self {
                 keys: open.keys(),
                 requests_per_endpoint: open.arrivals_min(),
@@ -83,6 +112,7 @@ impl Levels {
             });
         }
         let requests = arguments
+            .design
             .requests
             .or(plan.load.requests)
             .unwrap_or(REQUESTS_DEFAULT);
@@ -125,7 +155,7 @@ fn open(
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
     let design = Design::new(
-        arguments.pairs,
+        arguments.design.pairs,
         levels.keys.clone(),
         Policy::default().alpha,
         seed,
@@ -171,8 +201,8 @@ fn open(
 /// to keep so many users busy.
 fn users(arguments: &AbArguments, plan: &Plan) -> Vec<u32> {
     const USUAL: u32 = 20;
-    if !arguments.concurrency.is_empty() {
-        return arguments.concurrency.clone();
+    if !arguments.design.concurrency.is_empty() {
+        return arguments.design.concurrency.clone();
     }
     match plan.load.requests {
         Some(requests) if requests < u64::from(USUAL) => plan.load.concurrency.clone(),

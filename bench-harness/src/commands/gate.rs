@@ -9,6 +9,7 @@ use unstall_reports::{annotations, junit, markdown};
 use unstall_results::policy::Policy;
 
 use crate::arguments::GateArguments;
+use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
@@ -23,7 +24,10 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
         Some(path) => read_policy(path)?,
         None => Policy::default(),
     };
-    let judgement = judgement::judge(judgement::read(&arguments.records)?, &policy)?;
+    let mut judgement = judgement::judge(judgement::read(&arguments.records)?, &policy)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?, &policy)?;
+    }
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     let wanted = [
@@ -58,7 +62,10 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
     ];
     for (option, path) in outputs {
         if let Some(path) = path {
-            let inputs = arguments.records.iter().chain(&arguments.policy);
+            let inputs = arguments.records.iter();
+            let inputs = inputs
+                .chain(&arguments.policy)
+                .chain(&arguments.certificate);
             record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
         }
     }
@@ -68,7 +75,11 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read_policy(path: &Path) -> anyhow::Result<Policy> {
+/// Reads a policy's file.
+///
+/// # Errors
+/// The message names the file, the line and what to do.
+pub(crate) fn read_policy(path: &Path) -> anyhow::Result<Policy> {
     let text = fs::read_to_string(path).with_context(|| {
         format!(
             "the policy {} can't be read; name a TOML file with --policy",
@@ -111,9 +122,14 @@ fn command_line(arguments: &GateArguments) -> String {
         .policy
         .as_ref()
         .map(|path| format!(" --policy {}", path.display()));
+    let certificate = arguments
+        .certificate
+        .as_ref()
+        .map(|path| format!(" --certificate {}", path.display()));
     format!(
-        "unstall gate {}{}",
+        "unstall gate {}{}{}",
         records.join(" "),
-        policy.unwrap_or_default()
+        policy.unwrap_or_default(),
+        certificate.unwrap_or_default()
     )
 }

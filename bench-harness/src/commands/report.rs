@@ -9,23 +9,33 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::ReportArguments;
+use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
 
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let inputs = arguments.records.iter().map(PathBuf::as_path);
+    let inputs = arguments.records.iter().chain(&arguments.certificate);
+    let inputs = inputs.map(PathBuf::as_path);
     record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
-    let judgement = judge(judgement::read(&arguments.records)?)?;
+    let mut judgement = judge(judgement::read(&arguments.records)?)?;
+    if let Some(path) = &arguments.certificate {
+        judgement.certify(Certified::read(path)?, &Policy::default())?;
+    }
     let names: Vec<String> = arguments
         .records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
+    let certificate = arguments
+        .certificate
+        .as_ref()
+        .map(|path| format!(" --certificate {}", path.display()));
     let command = format!(
-        "unstall report {} -o {}",
+        "unstall report {}{} -o {}",
         names.join(" "),
+        certificate.unwrap_or_default(),
         arguments.out.display()
     );
     write_html(&arguments.out, &judgement, "Latency report", &command)?;

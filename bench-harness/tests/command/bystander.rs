@@ -80,6 +80,7 @@ fn call_text(folder: &Path) -> String {
         title: String::new(),
         generated_utc: String::new(),
         command: String::new(),
+        certificate: None,
         entries: vec![entry],
     };
     unstall_reports::terminal::render(&report, unstall_reports::terminal::Style::default())

@@ -3,6 +3,7 @@
 
 mod authority;
 mod bystander;
+mod calibrating;
 mod capacity;
 mod exports;
 mod http2;

@@ -68,6 +68,7 @@ pub(crate) fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
         title: "Report".to_owned(),
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report".to_owned(),
+        certificate: None,
         entries,
     }
 }

@@ -16,6 +16,7 @@ fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
         title: "Async migration".to_owned(),
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json b.json -o report.html".to_owned(),
+        certificate: None,
         entries: compared
             .iter()
             .map(|(record, comparison)| Entry {
@@ -31,6 +32,7 @@ fn observed(record: &RunRecord) -> Report<'_> {
         title: "One version".to_owned(),
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall run usage-check --target http://127.0.0.1:8000".to_owned(),
+        certificate: None,
         entries: vec![Entry {
             record,
             comparison: None,

@@ -13,6 +13,7 @@ fn report(compared: &(RunRecord, Comparison)) -> Report<'_> {
         title: all.clone(),
         generated_utc: all.clone(),
         command: all,
+        certificate: None,
         entries: vec![
             Entry {
                 record: &compared.0,

@@ -1,0 +1,77 @@
+//! A certificate beside a measurement: read before anything is measured, and told with its age.
+
+use std::path::{Path, PathBuf};
+
+use unstall_results::calibration::{Certificate, days_between};
+use unstall_results::comparison::Comparison;
+use unstall_results::policy::Policy;
+use unstall_results::record::RunRecord;
+
+use crate::identity;
+
+/// From this age on a machine may well have become another one.
+const DAYS_DOUBTFUL: u64 = 30;
+
+/// A certificate and its file.
+#[derive(Debug)]
+pub(crate) struct Certified {
+    pub(crate) certificate: Certificate,
+    path: PathBuf,
+}
+
+impl Certified {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The message names the file, what was expected and what to do.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            certificate: Certificate::read(path)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Whether it will hold for a record of which nothing is measured yet.
+    ///
+    /// # Errors
+    /// If it is of another machine, scenario or design.
+    pub(crate) fn expects(&self, record: &RunRecord) -> anyhow::Result<()> {
+        Ok(self.certificate.fits(record, false)?)
+    }
+
+    /// Adds what it knows to a comparison.
+    ///
+    /// # Errors
+    /// If it is of another machine, scenario or design.
+    pub(crate) fn apply(
+        &self,
+        record: &RunRecord,
+        comparison: &mut Comparison,
+        policy: &Policy,
+    ) -> anyhow::Result<()> {
+        Ok(self.certificate.apply(record, comparison, policy)?)
+    }
+
+    /// What a reader must know of it: how much is behind it, and how old it is.
+    pub(crate) fn note(&self) -> String {
+        let alarms = self.certificate.false_alarms;
+        let days = days_between(&self.certificate.created_utc, &identity::utc_now());
+        let age = match days {
+            None => "of an unknown day".to_owned(),
+            Some(0) => "of today".to_owned(),
+            Some(1) => "1 day old".to_owned(),
+            Some(days) if days >= DAYS_DOUBTFUL => {
+                format!("{days} days old: calibrate again before you lean on it")
+            }
+            Some(days) => format!("{days} days old"),
+        };
+        format!(
+            "judged with {}: {} false alarms in {} sessions of the same version twice (a rate of at \
+             most {:.1} %), {age}",
+            self.path.display(),
+            alarms.count,
+            alarms.of,
+            alarms.high * 100.0
+        )
+    }
+}

@@ -1,0 +1,306 @@
+//! What a certificate says of a comparison: whether it holds for it at all, which limits this
+//! machine can't see with so many pairs, and whether its verdicts are worth anything.
+
+use std::fmt;
+
+use super::certify::listed;
+use super::reach::detectable;
+use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignDifference};
+use crate::candidate::cell_name;
+use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
+use crate::level::Level;
+use crate::policy::Policy;
+use crate::record::RunRecord;
+use crate::wording;
+
+/// At most this many blind spots are told one by one.
+const SPOTS_TOLD_MAX: usize = 5;
+/// Beyond this many pairs, "more pairs" is no advice.
+const PAIRS_ADVISED_MAX: f64 = 200.0;
+/// From this part of the variance on, more requests per block help most.
+const WITHIN_BLOCKS_MOST: f64 = 0.5;
+
+/// A record that a certificate says nothing of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the certificate says nothing of the record {label:?}: {}. Calibrate with the record's machine, \
+     scenario and design, or leave --certificate out",
+    listed(differences)
+)]
+pub struct CertificateMisfit {
+    /// The record's label.
+    pub label: String,
+    /// Each key that differs.
+    pub differences: Vec<DesignDifference>,
+}
+
+/// A judged cell whose limit is below what can be found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlindSpot {
+    /// Endpoint, or `None` for the whole service.
+    pub endpoint: Option<String>,
+    /// Users or rate; `None` where there is one level only.
+    pub level: Option<Level>,
+    /// What is judged.
+    pub metric: Metric,
+    /// The policy's harm limit: 0.2 for 20 %, or a difference in the metric's unit.
+    pub limit: f64,
+    /// The smallest change found 8 times in 10, in the same terms.
+    pub detectable: f64,
+    /// With so many pairs.
+    pub pairs: u32,
+    /// So many would find the limit itself, where that is not beyond reason.
+    pub pairs_needed: Option<u32>,
+    /// How long they take.
+    pub minutes_needed: Option<f64>,
+    /// Whether more requests per block would help most.
+    pub is_of_sample_size: bool,
+}
+
+impl fmt::Display for BlindSpot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |change: f64| match self.metric.scale() {
+            Scale::Ratio => format!("{} %", wording::number(change * 100.0)),
+            Scale::Difference => {
+                format!("{}{}", wording::number(change), wording::unit(self.metric))
+            }
+        };
+        write!(f, "{}", cell_name(self.endpoint.as_deref(), self.metric))?;
+        if let Some(level) = self.level {
+            write!(f, " at {level}")?;
+        }
+        write!(
+            f,
+            ": {} find a worsening from {} on here (8 times in 10), and the limit is {}; ",
+            wording::plural(u64::from(self.pairs), "pair"),
+            size(self.detectable),
+            size(self.limit),
+        )?;
+        match (self.pairs_needed, self.minutes_needed) {
+            (Some(pairs), Some(minutes)) => write!(
+                f,
+                "it takes {pairs} pairs, about {} minutes",
+                wording::number(minutes)
+            )?,
+            (Some(pairs), None) => write!(f, "it takes {pairs} pairs")?,
+            (None, _) => write!(
+                f,
+                "no reasonable number of pairs would do: quieten the machine or raise the limit"
+            )?,
+        }
+        if self.is_of_sample_size {
+            write!(f, ", or more requests per block")?;
+        }
+        write!(f, ".")
+    }
+}
+
+impl Certificate {
+    /// Whether it says anything of a record: the same machine class, scenario and design, the
+    /// number of pairs apart. `begun` is false for a record of which nothing is measured yet, where
+    /// the bystander probe may still turn out not to answer.
+    ///
+    /// # Errors
+    /// [`CertificateMisfit`] names every key that differs.
+    pub fn fits(&self, record: &RunRecord, begun: bool) -> Result<(), CertificateMisfit> {
+        let machine = CalibratedMachine::of(record);
+        let mut differences = self.machine.hard_differences(&machine);
+        let design = CalibratedDesign::of(record);
+        differences.extend(self.design.hard_differences(&design, begun));
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(CertificateMisfit {
+            label: record.label.clone(),
+            differences,
+        })
+    }
+
+    /// Judged cells whose limit this machine can't see with as many pairs as were compared, the
+    /// blindest first.
+    pub fn blind_spots(&self, comparison: &Comparison, policy: &Policy) -> Vec<BlindSpot> {
+        let one_level = self.design.levels.len() < 2;
+        let mut spots = Vec::new();
+        for cell in comparison.cells.iter().filter(|cell| cell.judged) {
+            if cell.change.is_none() {
+                continue;
+            }
+            let noise = self.cell(cell.endpoint.as_deref(), cell.level.key(), cell.metric);
+            let Some(found) = noise.and_then(|noise| self.sight(noise, comparison.pairs, policy))
+            else {
+                continue;
+            };
+            spots.extend(found.map(|spot| BlindSpot {
+                level: (!one_level).then_some(cell.level),
+                ..spot
+            }));
+        }
+        spots.sort_by(|one, other| {
+            let blindness = |spot: &BlindSpot| spot.detectable / spot.limit;
+            blindness(other).total_cmp(&blindness(one))
+        });
+        spots
+    }
+
+    /// Judged cells of a comparison that the certificate doesn't know.
+    fn unknown(&self, comparison: &Comparison) -> usize {
+        let cells = comparison.cells.iter();
+        cells
+            .filter(|cell| cell.judged && cell.change.is_some())
+            .filter(|cell| {
+                let noise = self.cell(cell.endpoint.as_deref(), cell.level.key(), cell.metric);
+                noise.is_none_or(|noise| noise.detectable.is_empty())
+            })
+            .count()
+    }
+
+    /// `None` where nothing is known of the cell, `Some(None)` where its limit can be seen.
+    fn sight(&self, noise: &CellNoise, pairs: u32, policy: &Policy) -> Option<Option<BlindSpot>> {
+        let beyond = noise.beyond_margin(pairs)?;
+        let margin = policy.margin(noise.metric);
+        let found = detectable(noise.metric, margin, noise.value, pairs, beyond);
+        if found.change <= margin.harm {
+            return Some(None);
+        }
+        let room = match noise.metric.scale() {
+            Scale::Ratio => margin.harm.ln_1p() - margin.regression.ln_1p(),
+            Scale::Difference => margin.harm - margin.regression,
+        };
+        let pairs_needed = noise.pairs_for(room).filter(|needed| *needed > pairs);
+        let by_requests = noise.sd_within_blocks.is_some_and(|within| {
+            within.powi(2) > WITHIN_BLOCKS_MOST * noise.sd_between_pairs.powi(2)
+        });
+        Some(Some(BlindSpot {
+            endpoint: noise.endpoint.clone(),
+            level: None,
+            metric: noise.metric,
+            limit: margin.harm,
+            detectable: found.change,
+            pairs,
+            minutes_needed: pairs_needed.map(|pairs| f64::from(pairs) * self.minutes_per_pair),
+            pairs_needed,
+            is_of_sample_size: by_requests,
+        }))
+    }
+
+    /// Why verdicts on this machine are worth nothing: identical code alarms more often than α
+    /// allows, beyond chance.
+    pub fn distrust(&self) -> Option<String> {
+        let alarms = self.false_alarms;
+        (alarms.low > self.alpha).then(|| {
+            format!(
+                "A version against itself alarmed here in {} of {}, and the rule allows {} % of \
+                 them; find out what changes between blocks (state, caches, other programs, clock \
+                 speed), and calibrate again",
+                alarms.count,
+                wording::plural(u64::from(alarms.of), "session"),
+                wording::number(self.alpha * 100.0),
+            )
+        })
+    }
+
+    /// Adds to a comparison of `record` what the certificate knows; the verdict is invalid where
+    /// verdicts are worth nothing.
+    ///
+    /// # Errors
+    /// [`CertificateMisfit`] where it says nothing of the record.
+    pub fn apply(
+        &self,
+        record: &RunRecord,
+        comparison: &mut Comparison,
+        policy: &Policy,
+    ) -> Result<(), CertificateMisfit> {
+        self.fits(record, true)?;
+        let spots = self.blind_spots(comparison, policy);
+        let told = spots.iter().take(SPOTS_TOLD_MAX).map(ToString::to_string);
+        comparison.blind_spots.extend(told);
+        let more = spots.len().saturating_sub(SPOTS_TOLD_MAX);
+        if more > 0 {
+            let cells = wording::plural(more as u64, "more cell");
+            let text = format!("The limits of {cells} can't be seen here either.");
+            comparison.blind_spots.push(text);
+        }
+        let unknown = self.unknown(comparison);
+        if unknown > 0 {
+            comparison.blind_spots.push(format!(
+                "The certificate says nothing of {}, so what can be seen there is not known.",
+                wording::plural(unknown as u64, "judged cell")
+            ));
+        }
+        if record.load.pairs != self.design.pairs || record.load.looks != self.design.looks {
+            comparison.blind_spots.push(format!(
+                "The false alarms of the certificate are those of sessions with {}.",
+                wording::plural(u64::from(self.design.pairs), "pair")
+            ));
+        }
+        let here = CalibratedMachine::of(record);
+        let soft = self.machine.soft_differences(&here);
+        comparison
+            .validity
+            .warnings
+            .extend(soft.iter().map(|difference| format!("{difference}.")));
+        if let Some(fault) = self.distrust() {
+            spoil(comparison, fault);
+        }
+        Ok(())
+    }
+}
+
+/// The verdict is worth nothing, and says why.
+fn spoil(comparison: &mut Comparison, fault: String) {
+    if comparison.verdict != Verdict::Invalid {
+        let what = fault.split(';').next().unwrap_or(&fault);
+        comparison.headline = format!("Not usable: {what}");
+        "Mend the fault named here, calibrate, and measure again."
+            .clone_into(&mut comparison.next_action);
+    }
+    comparison.verdict = Verdict::Invalid;
+    comparison.decision = Decision::Undecided;
+    comparison.validity.faults.push(fault);
+    comparison.reasons.clone_from(&comparison.validity.faults);
+}
+
+impl CellNoise {
+    /// What so many pairs need beyond the margin: as measured, or from the nearest smaller number
+    /// by the square root of the pairs. `None` where nothing is known.
+    fn beyond_margin(&self, pairs: u32) -> Option<f64> {
+        let smaller = self.detectable.iter().rev().find(|of| of.pairs <= pairs);
+        let known = smaller.or_else(|| self.detectable.first())?;
+        let part = (f64::from(known.pairs) / f64::from(pairs.max(1))).sqrt();
+        Some(known.beyond_margin * part)
+    }
+
+    /// The fewest pairs that need no more than this beyond the margin, if that is a sensible number.
+    fn pairs_for(&self, room: f64) -> Option<u32> {
+        if let Some(told) = self.detectable.iter().find(|of| of.beyond_margin <= room) {
+            return Some(told.pairs);
+        }
+        let last = self.detectable.last()?;
+        let pairs = f64::from(last.pairs) * (last.beyond_margin / room).powi(2);
+        // Not where there is no room at all: a comparison with NaN is false.
+        (room > 0.0 && pairs <= PAIRS_ADVISED_MAX).then_some(pairs.ceil() as u32)
+    }
+}
+
+/// Days from one RFC 3339 date to another, 0 if it is the earlier one; `None` if one is no date.
+pub fn days_between(from: &str, to: &str) -> Option<u64> {
+    let days = day_number(to)? - day_number(from)?;
+    Some(u64::try_from(days).unwrap_or(0)) // a clock that was set back
+}
+
+/// Days of the proleptic Gregorian calendar since a fixed day.
+fn day_number(utc: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| utc.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years that begin in March have their leap day at the end.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some(365 * year + leap_days + (153 * month + 2) / 5 + day)
+}

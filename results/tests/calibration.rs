@@ -1,0 +1,326 @@
+//! A certificate of a machine, through the public door: what it says of sessions whose truth is known,
+//! what it refuses, and what it does to a verdict. Seeded, so the counts are always the same.
+
+use std::path::Path;
+
+use unstall_results::calibration::{Certificate, certify, days_between, is_of_a_kind};
+use unstall_results::compare::compare;
+use unstall_results::comparison::{Comparison, Decision, Metric, Verdict};
+use unstall_results::policy::{Margin, Policy};
+use unstall_results::record::RunRecord;
+use unstall_results::synthetic::{EndpointSpec, record};
+
+fn endpoints(ratio: f64) -> [EndpointSpec; 2] {
+    [
+        EndpointSpec {
+            ratio,
+            ..EndpointSpec::new("GET a", 20.0)
+        },
+        EndpointSpec::new("GET b", 30.0),
+    ]
+}
+
+/// A session of one version against itself.
+fn session(seed: u64) -> RunRecord {
+    let mut session = record(seed, 10, 400, &endpoints(1.0));
+    let before = session.arms["before"].clone();
+    session.arms.insert("after".to_owned(), before);
+    session.step = None;
+    session
+}
+
+fn sessions(count: u64) -> Vec<RunRecord> {
+    (0..count).map(|seed| session(5_000 + seed)).collect()
+}
+
+fn certificate() -> Certificate {
+    certify(&sessions(6), &Policy::default(), 0).expect("sessions")
+}
+
+#[test]
+fn sessions_are_counted_and_left_out_when_unfinished() {
+    let mut records = sessions(4);
+    records[3].interrupted = true;
+    records[2].blocks[0].steal_share = Some(0.5);
+    let certified = certify(&records, &Policy::default(), 0).expect("sessions");
+    let verdicts: Vec<Verdict> = certified.sessions.iter().map(|of| of.verdict).collect();
+    assert_eq!(verdicts.len(), 3);
+    assert_eq!(verdicts[2], Verdict::Invalid);
+    let counts = certified.counts;
+    assert_eq!(counts.invalid, 1);
+    assert_eq!(counts.pass + counts.inconclusive + counts.regression, 2);
+    assert_eq!(certified.false_alarms.of, 2, "an invalid one is not judged");
+    assert_eq!(certified.resampled, None);
+    let all_unfinished = certify(&records[3..], &Policy::default(), 0);
+    let error = all_unfinished.expect_err("nothing whole").to_string();
+    assert!(error.contains("no session is complete"), "{error}");
+}
+
+#[test]
+fn more_pairs_find_less_and_a_cell_has_its_noise() {
+    let certified = certificate();
+    let p95 = certified
+        .cell(Some("GET a"), 20, Metric::ResponseP95)
+        .expect("measured");
+    assert!(p95.judged && p95.pairs == 60);
+    let within = p95.sd_within_blocks.expect("a percentile has an interval");
+    assert!(0.0 < within && within < p95.sd_between_pairs, "{p95:?}");
+    let found = &p95.detectable;
+    assert!(found.iter().any(|of| of.pairs == 10) && found.len() >= 5);
+    for two in found.windows(2) {
+        assert!(two[0].pairs < two[1].pairs);
+        assert!(two[0].beyond_margin > two[1].beyond_margin, "{two:?}");
+        assert!(two[1].change > Margin::default_of(Metric::ResponseP95).regression);
+    }
+    // Only shown: its noise is told, and nothing of what could be found.
+    let cpu = certified.cell(None, 20, Metric::CpuUsPerRequest);
+    assert!(cpu.is_some_and(|cpu| !cpu.judged && cpu.detectable.is_empty()));
+    assert!(certified.minutes_per_pair > 0.0);
+}
+
+#[test]
+fn what_is_said_to_be_found_8_times_in_10_is() {
+    let certified = certificate();
+    let found = |metric| {
+        let cell = certified.cell(Some("GET a"), 20, metric).expect("measured");
+        let at_ten = cell.detectable.iter().find(|of| of.pairs == 10);
+        at_ten.expect("the design's own number").change
+    };
+    // A slower endpoint is slower in all percentiles: whichever is seen first decides.
+    let change = found(Metric::ResponseP50);
+    let mut alarms = 0;
+    for seed in 0..40 {
+        let slower = record(9_000 + seed, 10, 400, &endpoints(1.0 + change));
+        let comparison = compare(&slower, &Policy::default()).expect("two arms");
+        let p50 = comparison.cells.iter().find(|cell| {
+            cell.endpoint.as_deref() == Some("GET a") && cell.metric == Metric::ResponseP50
+        });
+        let p = p50
+            .and_then(|cell| cell.change.as_ref())
+            .map(|of| of.p_regression);
+        alarms += u32::from(p.is_some_and(|p| p <= 0.05));
+    }
+    assert!((26..=39).contains(&alarms), "{alarms} of 40 at +{change}");
+}
+
+#[test]
+fn sessions_put_together_anew_agree_with_real_ones() {
+    let policy = Policy::default();
+    let real = certify(&sessions(24), &policy, 0).expect("sessions");
+    let few = certify(&sessions(6), &policy, 40).expect("sessions");
+    let resampled = few.resampled.expect("asked for");
+    assert_eq!(resampled.from_pairs, 60);
+    let counts = resampled.counts;
+    let all = counts.pass + counts.inconclusive + counts.regression + counts.invalid;
+    assert_eq!(all, 40);
+    assert!(counts.regression <= 2, "{counts:?}");
+    assert!(real.counts.regression <= 1, "{:?}", real.counts);
+    let share = |pass: u32, of: u32| f64::from(pass) / f64::from(of);
+    let (few, many) = (share(counts.pass, 40), share(real.counts.pass, 24));
+    assert!((few - many).abs() < 0.3, "{few} resampled, {many} real");
+}
+
+#[test]
+fn another_kind_of_session_is_refused() {
+    let first = session(1);
+    let refused = |change: fn(&mut RunRecord)| {
+        let mut other = session(2);
+        other.label = "other".to_owned();
+        change(&mut other);
+        let error = is_of_a_kind(&first, &other, true).expect_err("another kind");
+        error.to_string()
+    };
+    assert!(is_of_a_kind(&first, &session(2), true).is_ok());
+    insta::assert_snapshot!(
+        [
+            refused(|of| of.machine.class = "arm64/4c/8g/linux-6.18".to_owned()),
+            refused(|of| of.load.requests_per_endpoint = 2_000),
+            refused(|of| of.load.pairs = 16),
+            refused(|of| of.scenario.sha256 = "0".repeat(64)),
+            refused(|of| {
+                let command = Some("another --port {port}".to_owned());
+                of.arms
+                    .values_mut()
+                    .for_each(|arm| arm.command = command.clone());
+            }),
+            refused(|of| {
+                of.arms.get_mut("after").expect("an arm").command = None;
+            }),
+        ]
+        .join("\n")
+    );
+}
+
+/// A comparison of two versions on the certificate's machine, with what the certificate adds.
+fn applied(certified: &Certificate, policy: &Policy) -> Comparison {
+    let measured = record(77, 10, 400, &endpoints(1.0));
+    let mut comparison = compare(&measured, policy).expect("two arms");
+    certified
+        .apply(&measured, &mut comparison, policy)
+        .expect("the same machine and design");
+    comparison
+}
+
+fn with_limit(limit: f64) -> Policy {
+    let mut policy = Policy::default();
+    let p95 = Metric::ResponseP95;
+    let margin = Margin {
+        harm: limit,
+        ..Margin::default_of(p95)
+    };
+    policy.margins.insert(p95, margin);
+    policy
+}
+
+#[test]
+fn limits_below_sight_are_told_with_what_it_takes() {
+    let certified = certificate();
+    let policy = Policy::default();
+    let measured = record(77, 10, 400, &endpoints(1.0));
+    let plain = compare(&measured, &policy).expect("two arms");
+    let wide = applied(&certified, &with_limit(3.0));
+    assert!(!wide.blind_spots.iter().any(|spot| spot.contains("p95")));
+    let tight = applied(&certified, &with_limit(0.07));
+    let spots: Vec<&String> = tight
+        .blind_spots
+        .iter()
+        .filter(|spot| !plain.blind_spots.contains(spot))
+        .collect();
+    assert!(
+        spots.iter().any(|spot| spot.contains("GET a p95")),
+        "{spots:?}"
+    );
+    insta::assert_debug_snapshot!(spots);
+    assert_eq!(tight.verdict != Verdict::Invalid, true);
+}
+
+#[test]
+fn another_machine_scenario_or_design_is_refused_and_other_pairs_are_told() {
+    let certified = certificate();
+    let refused = |change: fn(&mut RunRecord)| {
+        let mut measured = session(3);
+        measured.label = "nightly".to_owned();
+        change(&mut measured);
+        certified
+            .fits(&measured, true)
+            .expect_err("another")
+            .to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            refused(|of| of.machine.class = "x86_64/64c/256g/linux-6.18".to_owned()),
+            refused(|of| {
+                of.load.levels = vec![10, 50];
+                of.load.warmup_per_user = 9;
+            }),
+            refused(|of| of.machine.colocated = !of.machine.colocated),
+            refused(|of| of.load.state_reset = "elsewhere".to_owned()),
+        ]
+        .join("\n")
+    );
+    let mut planned = session(3);
+    planned.load.probe = None;
+    assert!(certified.fits(&planned, false).is_ok());
+    let mut more = record(78, 14, 400, &endpoints(1.0));
+    more.machine.kernel = "6.99".to_owned();
+    let mut comparison = compare(&more, &Policy::default()).expect("two arms");
+    let fits = certified.apply(&more, &mut comparison, &Policy::default());
+    assert!(fits.is_ok(), "{fits:?}");
+    let told = comparison.blind_spots.join("\n");
+    assert!(told.contains("sessions with 10 pairs"), "{told}");
+    let warned = comparison.validity.warnings.join("\n");
+    assert!(warned.contains("6.99 here"), "{warned}");
+}
+
+#[test]
+fn a_machine_on_which_identical_code_alarms_makes_verdicts_invalid() {
+    let mut certified = certificate();
+    assert_eq!(certified.distrust(), None);
+    certified.false_alarms.count = 4;
+    certified.false_alarms.of = 6;
+    certified.false_alarms.low = 0.22;
+    let comparison = applied(&certified, &Policy::default());
+    assert_eq!(comparison.verdict, Verdict::Invalid);
+    assert_eq!(comparison.decision, Decision::Undecided);
+    assert_eq!(comparison.reasons, comparison.validity.faults);
+    insta::assert_snapshot!(format!(
+        "{}\n{}",
+        comparison.headline,
+        comparison.reasons.join("\n")
+    ));
+}
+
+#[test]
+fn a_certificate_is_read_as_it_was_written_and_mistakes_name_their_line() {
+    let certified = certificate();
+    let text = certified.to_json().expect("JSON");
+    let origin = Path::new("calibration.json");
+    let read = Certificate::parse(text.as_bytes(), origin).expect("its own form");
+    assert_eq!(read, certified);
+    let refused = |text: &str| {
+        let error = Certificate::parse(text.as_bytes(), origin).expect_err("no certificate");
+        error.to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            refused(""),
+            refused(
+                "{\n  \"schema\": {\"name\": \"unstall.record\", \"major\": 1, \"minor\": 0}\n}"
+            ),
+            refused(&text.replacen("\"major\": 1", "\"major\": 2", 1)),
+            refused(&text.replacen("\"alpha\": 0.05", "\"alpha\": \"small\"", 1)),
+            refused(&text[..text.len() / 2])
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
+        ]
+        .join("\n")
+    );
+    assert!(Certificate::read(Path::new("/nowhere/calibration.json")).is_err());
+}
+
+#[test]
+fn ages_are_days() {
+    assert_eq!(
+        days_between("2026-11-30T23:59:59Z", "2026-11-30T00:00:00Z"),
+        Some(0)
+    );
+    assert_eq!(
+        days_between("2024-02-28T00:00:00Z", "2024-03-01T00:00:00Z"),
+        Some(2)
+    );
+    assert_eq!(
+        days_between("2025-12-31T00:00:00Z", "2027-01-01T00:00:00Z"),
+        Some(366)
+    );
+    assert_eq!(
+        days_between("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        Some(0)
+    );
+    for wrong in ["", "yesterday", "2026-13-01", "2026-01-xx"] {
+        assert_eq!(days_between(wrong, "2026-01-01T00:00:00Z"), None, "{wrong}");
+    }
+}
+
+#[test]
+fn the_shipped_schema_is_the_generated_one_and_holds_a_certificate() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/calibration.schema.json");
+    let schema = schemars::schema_for!(Certificate);
+    let generated = format!("{}\n", serde_json::to_string_pretty(&schema).expect("JSON"));
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&path, &generated).expect("schema/ can be written");
+    }
+    let shipped = std::fs::read_to_string(&path).expect("schema/calibration.schema.json");
+    assert!(
+        shipped == generated,
+        "run this test with INSTA_UPDATE=always and commit"
+    );
+    let validator = jsonschema::validator_for(schema.as_value()).expect("a schema");
+    let document = serde_json::to_value(certificate()).expect("JSON");
+    let mistakes: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(mistakes, Vec::<String>::new());
+}
