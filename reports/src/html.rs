@@ -13,6 +13,7 @@ mod blocks;
 mod bystander;
 mod capacity;
 mod cells;
+mod certificate;
 mod course;
 mod curves;
 mod environment;
@@ -71,7 +72,7 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     answer::write(out, report)?;
     ledger::write(out, report)?;
     for (index, entry) in report.entries.iter().enumerate() {
-        measurement::write(out, index, entry)?;
+        measurement::write(out, index, entry, report.certificate)?;
     }
     let compares = |entry: &Entry<'_>| entry.comparison.is_some() && entry.capacity().is_none();
     let intervals = match report.entries.iter().any(compares) {

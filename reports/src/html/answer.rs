@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::summary::summarise;
 
-use super::{capacity, permalink, why};
+use super::{capacity, certificate, permalink, why};
 use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 
 /// More measurements than this are counted in the sentence instead of named.
@@ -66,7 +66,7 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         }
         writeln!(out, "</ul>")?;
     }
-    facts(out, &compared, worst)?;
+    facts(out, report, &compared, worst)?;
     writeln!(out, "</section>")
 }
 
@@ -133,6 +133,7 @@ fn overall_sentence(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
 
 fn facts(
     out: &mut String,
+    report: &Report<'_>,
     compared: &[(usize, &Entry<'_>, &Comparison)],
     (index, entry, worst): &(usize, &Entry<'_>, &Comparison),
 ) -> std::fmt::Result {
@@ -146,10 +147,12 @@ fn facts(
     } else {
         String::new()
     };
+    let calibrated = certificate::in_one_line(entry.record, report.certificate)
+        .map_or_else(String::new, |text| format!("; {text}"));
     writeln!(out, "<dl class=\"facts\">")?;
     writeln!(
         out,
-        "<div><dt>Validity</dt><dd>{}</dd></div>",
+        "<div><dt>Validity</dt><dd>{}{calibrated}</dd></div>",
         validity(compared)
     )?;
     writeln!(

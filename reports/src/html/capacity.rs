@@ -91,7 +91,7 @@ pub(super) fn write(
     answers(out, finding)?;
     chart(out, record, finding)?;
     observations::write_errors(out, record)?;
-    trust::write(out, anchor, record, None, &[])
+    trust::write(out, anchor, record, &[])
 }
 
 fn notes(out: &mut String, finding: &Finding) -> std::fmt::Result {

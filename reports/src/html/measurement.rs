@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Comparison;
 use unstall_results::level::blindness;
 use unstall_results::record::RunRecord;
@@ -19,14 +20,19 @@ const ITEMS_SHOWN: usize = 8;
 const ITEMS_MAX: usize = 200;
 
 /// Writes one measurement.
-pub(super) fn write(out: &mut String, index: usize, entry: &Entry<'_>) -> std::fmt::Result {
+pub(super) fn write(
+    out: &mut String,
+    index: usize,
+    entry: &Entry<'_>,
+    certificate: Option<&Certificate>,
+) -> std::fmt::Result {
     let anchor = permalink::measurement(index);
     writeln!(
         out,
         "<section class=\"measurement\" id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">"
     )?;
     match (entry.comparison, entry.capacity()) {
-        (Some(comparison), _) => compared(out, &anchor, entry, comparison)?,
+        (Some(comparison), _) => compared(out, &anchor, entry, comparison, certificate)?,
         (None, Some(finding)) => capacity::write(out, &anchor, entry, &finding)?,
         (None, None) => single(out, &anchor, entry)?,
     }
@@ -38,6 +44,7 @@ fn compared(
     anchor: &str,
     entry: &Entry<'_>,
     comparison: &Comparison,
+    certificate: Option<&Certificate>,
 ) -> std::fmt::Result {
     let title = comparison.step.as_ref().map_or_else(String::new, |step| {
         format!(
@@ -69,8 +76,7 @@ fn compared(
         .filter_map(|cell| cell.endpoint.as_deref())
         .collect();
     evidence(out, anchor, entry.record, &worst_first)?;
-    let blind_spots = &comparison.blind_spots;
-    trust::write(out, anchor, entry.record, Some(comparison), blind_spots)
+    trust::write_compared(out, anchor, entry.record, comparison, certificate)
 }
 
 /// What both kinds of measurement have between their results and the reasons to trust them.
@@ -176,5 +182,5 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
         .map(str::to_owned)
         .into_iter()
         .collect();
-    trust::write(out, anchor, record, None, &blind)
+    trust::write(out, anchor, record, &blind)
 }

@@ -3,39 +3,48 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::{Comparison, Metric, Scale};
 use unstall_results::record::RunRecord;
 
-use super::{blocks, environment, table};
+use super::{blocks, certificate, environment, table};
 use crate::{escape, numbers, vocabulary};
 
-/// Writes the part.
+/// Writes the part for a measurement that compares nothing.
 pub(super) fn write(
     out: &mut String,
     anchor: &str,
     record: &RunRecord,
-    comparison: Option<&Comparison>,
     blind_spots: &[String],
 ) -> std::fmt::Result {
     writeln!(out, "<h3 id=\"{anchor}-trust\">Trust</h3>")?;
-    if let Some(comparison) = comparison {
-        false_alarms(out, record)?;
-        detectable(out, comparison)?;
-    }
+    conditions(out, anchor, record, blind_spots)
+}
+
+/// Writes the part of a comparison.
+pub(super) fn write_compared(
+    out: &mut String,
+    anchor: &str,
+    record: &RunRecord,
+    comparison: &Comparison,
+    certificate: Option<&Certificate>,
+) -> std::fmt::Result {
+    writeln!(out, "<h3 id=\"{anchor}-trust\">Trust</h3>")?;
+    certificate::write(out, record, certificate)?;
+    detectable(out, comparison)?;
+    conditions(out, anchor, record, &comparison.blind_spots)
+}
+
+/// What both have: what could not be seen, every block, where it all ran.
+fn conditions(
+    out: &mut String,
+    anchor: &str,
+    record: &RunRecord,
+    blind_spots: &[String],
+) -> std::fmt::Result {
     blind(out, blind_spots)?;
     blocks::write(out, anchor, record)?;
     environment::write(out, record)
-}
-
-/// How often the same version against itself is called worse here.
-fn false_alarms(out: &mut String, record: &RunRecord) -> std::fmt::Result {
-    writeln!(
-        out,
-        "<h4>False alarms</h4>\n<p class=\"others\"><strong>Not calibrated.</strong> How often this machine calls identical \
-         versions different wasn’t measured. <code>unstall calibrate {}</code> measures it, with the noise of each \
-         metric.</p>",
-        escape::markup(&record.scenario.name)
-    )
 }
 
 /// What one cell would have shown.

@@ -9,3 +9,4 @@ mod hostile_names;
 mod interaction;
 mod limits;
 mod open;
+mod trust;
