@@ -1,6 +1,7 @@
-//! What stands beside the cells in one line each: bystanders, streams, connections and what a watch saw,
-//! as plain text, for the terminal and Markdown.
+//! What stands beside the cells in one line each: bystanders, streams, connections, sizes of answers and
+//! what a watch saw, as plain text, for the terminal and Markdown.
 
+use unstall_results::answers::{Answers, answers};
 use unstall_results::bystander::{Bystander, bystanders};
 use unstall_results::comparison::Estimate;
 use unstall_results::connecting::{Connecting, connecting};
@@ -21,7 +22,8 @@ pub(crate) struct Aside {
     pub(crate) doubt: Option<String>,
 }
 
-/// Bystanders by level, then streams and new connections by endpoint and level, then the watch.
+/// Bystanders by level, then streams and new connections by endpoint and level, then answers by
+/// endpoint, then the watch.
 pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
     let mut asides = Vec::new();
     let others = bystanders(record);
@@ -49,6 +51,7 @@ pub(crate) fn asides(record: &RunRecord) -> Vec<Aside> {
         }
     }
     asides.extend(connections(record, several));
+    asides.extend(sizes(record));
     let arms = watched(record);
     if !arms.is_empty() {
         asides.push(watch(&arms));
@@ -88,6 +91,51 @@ fn connections_text(arms: &[Connecting]) -> String {
         }
     }
     text
+}
+
+/// Sizes of answers and redirects, of both arms in one line. Answers of one size that came as they
+/// are say nothing of a comparison.
+fn sizes(record: &RunRecord) -> Vec<Aside> {
+    let found = answers(record);
+    let endpoints = found.chunk_by(|a, b| a.endpoint == b.endpoint);
+    endpoints
+        .filter(|arms| record.arms.len() == 1 || is_telling(arms))
+        .map(|arms| Aside {
+            label: format!("Answers of {}", arms[0].endpoint),
+            text: sizes_text(arms),
+            doubt: None,
+        })
+        .collect()
+}
+
+/// Whether answers came in another form than they have, from elsewhere, or from one arm otherwise
+/// than from the other.
+fn is_telling(arms: &[Answers]) -> bool {
+    let shown = |arm: &Answers| bytes_or_dash(arm.body_bytes_each());
+    let is_other = |arm: &Answers| shown(arm) != shown(&arms[0]);
+    let is_special = |arm: &Answers| arm.is_encoded() || arm.redirects > 0 || is_other(arm);
+    arms.len() == 1 || arms.iter().any(is_special)
+}
+
+fn sizes_text(arms: &[Answers]) -> String {
+    let mut parts = Vec::new();
+    let of =
+        |what: fn(&Answers) -> Option<f64>| arrows(arms.iter().map(|arm| bytes_or_dash(what(arm))));
+    if arms.iter().any(|arm| arm.body_bytes > 0) {
+        parts.push(format!("{} each", of(Answers::body_bytes_each)));
+    }
+    if arms.iter().any(Answers::is_encoded) {
+        parts.push(format!("{} on the wire", of(Answers::encoded_bytes_each)));
+    }
+    if arms.iter().any(|arm| arm.redirects > 0) {
+        let redirects = arrows(arms.iter().map(|arm| numbers::count(arm.redirects)));
+        parts.push(format!("redirects {redirects}"));
+    }
+    parts.join(", ")
+}
+
+fn bytes_or_dash(bytes: Option<f64>) -> String {
+    bytes.map_or_else(|| "–".to_owned(), numbers::bytes)
 }
 
 fn of_arms(arms: &[Connecting], of: impl Fn(&Connecting) -> Option<&Quantiles>) -> Vec<&Quantiles> {

@@ -9,6 +9,7 @@
 //! lets no other script run.
 
 mod answer;
+mod answers;
 mod blocks;
 mod bystander;
 mod capacity;

@@ -160,6 +160,22 @@ pub(crate) fn percent(ratio: f64) -> String {
     with_unit(&signed(&text, percent), "%")
 }
 
+/// Bytes in the decimal units in which networks count: `15 B`, `12.1 kB`.
+pub(crate) fn bytes(bytes: f64) -> String {
+    let units = ["B", "kB", "MB", "GB"];
+    let mut number = bytes;
+    let mut unit = units[0];
+    for larger in &units[1..] {
+        // What would be shown as 1 000 of the smaller one.
+        if number < 999.5 {
+            break;
+        }
+        number /= 1_000.0;
+        unit = larger;
+    }
+    with_unit(&trimmed(number), unit)
+}
+
 /// Microseconds as milliseconds, with the unit.
 pub(crate) fn ms_from_us(us: u64) -> String {
     value(Metric::ResponseP50, as_f64(us) / 1_000.0)
@@ -311,6 +327,18 @@ mod tests {
         assert_eq!(plain(&value(Metric::Threads, 4.0)), "4");
         assert_eq!(plain(&value(Metric::ErrorRate, 0.25)), "0.25 %");
         assert_eq!(plain(&value(Metric::Throughput, 1_840.4)), "1 840 /s");
+    }
+
+    #[test]
+    fn bytes_are_in_the_unit_that_fits() {
+        let of = |number| plain(&bytes(number));
+        assert_eq!(of(0.0), "0 B");
+        assert_eq!(of(15.0), "15 B");
+        assert_eq!(of(999.4), "999 B");
+        assert_eq!(of(999.6), "1 kB");
+        assert_eq!(of(12_140.0), "12.1 kB");
+        assert_eq!(of(3_400_000.0), "3.4 MB");
+        assert_eq!(of(2.5e12), "2 500 GB");
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! What requests paid for the connections that they opened: resolving, connecting, TLS. It is part
 //! of their response times; shown, not judged.
 
-use std::collections::BTreeSet;
-
 use crate::histogram::LatencyHistogram;
 use crate::level::Level;
-use crate::record::{Block, EndpointSamples, RunRecord};
+use crate::pool::{Pool, pools};
+use crate::record::{EndpointSamples, RunRecord};
 use crate::stream::{Quantiles, quantiles};
 
 /// The connections that requests of one endpoint opened in one arm at one level, over its valid
@@ -31,37 +30,24 @@ pub struct Connecting {
 /// Who opened connections while it was measured: endpoints in the scenario's order, then level,
 /// then arm. Empty where users kept those of their warm-up. Invalid blocks are left out.
 pub fn connecting(record: &RunRecord) -> Vec<Connecting> {
-    let valid = || record.blocks.iter().filter(|block| block.validity.ok);
-    let groups: BTreeSet<(u32, bool, &str)> = valid()
-        .map(|block| (block.level, block.arm != "before", block.arm.as_str()))
-        .collect();
-    let mut found = Vec::new();
-    for endpoint in &record.scenario.endpoints {
-        for (level, _, arm) in &groups {
-            let of_group = |block: &&Block| block.arm == *arm && block.level == *level;
-            let samples: Vec<&EndpointSamples> = valid()
-                .filter(of_group)
-                .filter_map(|block| block.endpoints.get(&endpoint.name))
-                .collect();
-            let sum = |of: fn(&EndpointSamples) -> Option<&LatencyHistogram>| {
-                let sum = LatencyHistogram::sum(samples.iter().filter_map(|samples| of(samples)));
-                Some(sum).filter(|sum| !sum.is_empty())
-            };
-            let Some(tcp) = sum(|samples| samples.tcp.as_ref()) else {
-                continue;
-            };
-            found.push(Connecting {
-                arm: (*arm).to_owned(),
-                level: Level::of(&record.load, *level),
-                endpoint: endpoint.name.clone(),
-                opened: tcp.count(),
-                dns: sum(|samples| samples.dns.as_ref()).as_ref().map(quantiles),
-                tcp: quantiles(&tcp),
-                tls: sum(|samples| samples.tls.as_ref()).as_ref().map(quantiles),
-            });
-        }
-    }
-    found
+    pools(record).iter().filter_map(opened).collect()
+}
+
+fn opened(pool: &Pool<'_>) -> Option<Connecting> {
+    let sum = |of: fn(&EndpointSamples) -> Option<&LatencyHistogram>| {
+        let sum = LatencyHistogram::sum(pool.samples.iter().filter_map(|samples| of(samples)));
+        Some(sum).filter(|sum| !sum.is_empty())
+    };
+    let tcp = sum(|samples| samples.tcp.as_ref())?;
+    Some(Connecting {
+        arm: pool.arm.to_owned(),
+        level: pool.level,
+        endpoint: pool.endpoint.name.clone(),
+        opened: tcp.count(),
+        dns: sum(|samples| samples.dns.as_ref()).as_ref().map(quantiles),
+        tcp: quantiles(&tcp),
+        tls: sum(|samples| samples.tls.as_ref()).as_ref().map(quantiles),
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod answers;
 pub mod bystander;
 pub mod calibration;
 mod candidate;
@@ -27,6 +28,7 @@ mod order_effect;
 mod order_statistics;
 mod pairing;
 pub mod policy;
+mod pool;
 pub mod record;
 pub mod saturation;
 mod signflip;

@@ -1,14 +1,13 @@
 //! What streams did after their first item: gaps, and how items came. Shown and not judged,
 //! since a gap belongs to whoever makes the items as much as to who passes them on.
 
-use std::collections::BTreeSet;
-
 use crate::comparison::{Estimate, Metric};
 use crate::histogram::LatencyHistogram;
 use crate::level::Level;
 use crate::measure::{Times, percentile};
 use crate::order_statistics::interval_ranks;
-use crate::record::{Block, EndpointIdentity, EndpointSamples, ErrorKind, RunRecord};
+use crate::pool::{Pool, pools};
+use crate::record::{EndpointSamples, ErrorKind, RunRecord};
 use crate::validate::saturating_sum;
 
 /// The streams of one endpoint, arm and level, over its valid blocks.
@@ -56,36 +55,14 @@ pub struct Quantiles {
 /// Streams by endpoint in the scenario's order, then level, then arm; empty without streams.
 /// Invalid blocks are left out.
 pub fn streams(record: &RunRecord) -> Vec<StreamSummary> {
-    let valid = || record.blocks.iter().filter(|block| block.validity.ok);
-    let groups: BTreeSet<(u32, bool, &str)> = valid()
-        .map(|block| (block.level, block.arm != "before", block.arm.as_str()))
-        .collect();
-    let mut found = Vec::new();
-    for endpoint in &record.scenario.endpoints {
-        for (level, _, arm) in &groups {
-            let blocks: Vec<&Block> = valid()
-                .filter(|block| block.arm == *arm && block.level == *level)
-                .collect();
-            found.extend(summary(
-                arm,
-                Level::of(&record.load, *level),
-                endpoint,
-                &blocks,
-            ));
-        }
-    }
-    found
+    pools(record).iter().filter_map(summary).collect()
 }
 
-fn summary(
-    arm: &str,
-    level: Level,
-    endpoint: &EndpointIdentity,
-    blocks: &[&Block],
-) -> Option<StreamSummary> {
-    let samples: Vec<&EndpointSamples> = blocks
+fn summary(pool: &Pool<'_>) -> Option<StreamSummary> {
+    let samples: Vec<&EndpointSamples> = pool
+        .samples
         .iter()
-        .filter_map(|block| block.endpoints.get(&endpoint.name))
+        .copied()
         .filter(|samples| samples.ttft.is_some())
         .collect();
     if samples.is_empty() {
@@ -99,12 +76,12 @@ fn summary(
     let gap = all(|samples| samples.gap.as_ref());
     let longest = all(|samples| samples.gap_longest.as_ref());
     // As in the cells: a stream that failed without a first item counts.
-    let ttft = Times::of(samples.iter().copied(), Metric::TtftP50)?.adjusted(endpoint);
+    let ttft = Times::of(samples.iter().copied(), Metric::TtftP50)?.adjusted(pool.endpoint);
     let ttft = |q| percentile(&ttft, q, Vec::new());
     Some(StreamSummary {
-        arm: arm.to_owned(),
-        level,
-        endpoint: endpoint.name.clone(),
+        arm: pool.arm.to_owned(),
+        level: pool.level,
+        endpoint: pool.endpoint.name.clone(),
         completed: sum(|samples| samples.completed),
         truncated: sum(|samples| {
             let truncated = samples.errors.get(&ErrorKind::Truncated);

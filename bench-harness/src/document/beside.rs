@@ -1,9 +1,11 @@
-//! What stands beside the endpoints in the document of `--json`: bystanders, streams, connections.
+//! What stands beside the endpoints in the document of `--json`: bystanders, streams, connections,
+//! sizes of answers.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use unstall_results::answers::{Answers, answers};
 use unstall_results::bystander::Bystander;
 use unstall_results::connecting::{Connecting, connecting};
 use unstall_results::record::RunRecord;
@@ -110,6 +112,25 @@ pub(super) struct ConnectingDocument {
     tls: Option<QuantilesDocument>,
 }
 
+/// How large the answers of one endpoint were, and how often it redirected, at all levels together.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct AnswersDocument {
+    /// The version: `run`, or `before` and `after`.
+    arm: String,
+    /// Its name in the scenario.
+    endpoint: String,
+    /// Checked, successful answers.
+    completed: u64,
+    /// Bytes of their bodies, decoded.
+    body_bytes: u64,
+    /// The same as they came over the wire, which is fewer where they were compressed; `null` if
+    /// the record doesn't tell.
+    encoded_bytes: Option<u64>,
+    /// Redirects that were followed, by requests whatever became of them.
+    redirects: u64,
+}
+
 /// Percentiles, all blocks together.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -145,6 +166,33 @@ pub(super) fn streams(record: &RunRecord) -> Vec<StreamDocument> {
 pub(super) fn connections(record: &RunRecord) -> Vec<ConnectingDocument> {
     let found = connecting(record);
     found.iter().map(ConnectingDocument::from).collect()
+}
+
+/// The answers of a record.
+pub(super) fn answers_of(record: &RunRecord) -> Vec<AnswersDocument> {
+    let found = answers(record).into_iter();
+    found.map(AnswersDocument::from).collect()
+}
+
+impl From<Answers> for AnswersDocument {
+    fn from(answers: Answers) -> Self {
+        let Answers {
+            arm,
+            endpoint,
+            completed,
+            body_bytes,
+            encoded_bytes,
+            redirects,
+        } = answers;
+        Self {
+            arm,
+            endpoint,
+            completed,
+            body_bytes,
+            encoded_bytes,
+            redirects,
+        }
+    }
 }
 
 impl From<&Connecting> for ConnectingDocument {

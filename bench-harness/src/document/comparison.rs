@@ -9,7 +9,7 @@ use unstall_results::comparison::{
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
 
-use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
+use super::beside::{self, AnswersDocument, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::measurement::users;
 use super::{VerdictName, finite};
 
@@ -60,6 +60,8 @@ pub(crate) struct ComparisonDocument {
     /// Connections that requests opened while it was measured, by endpoint and level; empty where
     /// users kept those of their warm-up.
     connections: Vec<ConnectingDocument>,
+    /// Sizes of answers and redirects by endpoint; only endpoints with either.
+    answers: Vec<AnswersDocument>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -228,6 +230,7 @@ impl ComparisonDocument {
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),
+            answers: beside::answers_of(record),
         }
     }
 }

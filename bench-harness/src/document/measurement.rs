@@ -8,7 +8,7 @@ use unstall_results::level::Level;
 use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::summary::{Percentile, Summary, summarise};
 
-use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
+use super::beside::{self, AnswersDocument, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::comparison::EstimateDocument;
 use super::finite;
 
@@ -33,6 +33,8 @@ pub(crate) struct RunDocument {
     /// Connections that requests opened while it was measured, by endpoint and level; empty where
     /// users kept those of their warm-up.
     connections: Vec<ConnectingDocument>,
+    /// Sizes of answers and redirects by endpoint; only endpoints with either.
+    answers: Vec<AnswersDocument>,
 }
 
 /// One endpoint, or the whole service, at one level.
@@ -90,6 +92,7 @@ impl From<&RunRecord> for RunDocument {
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),
+            answers: beside::answers_of(record),
         }
     }
 }

@@ -9,7 +9,7 @@ use unstall_results::record::RunRecord;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, capacity, cells, course, curves, observations, permalink, streams, trust, why,
+    answer, answers, capacity, cells, course, curves, observations, permalink, streams, trust, why,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, numbers, observed, ranking};
@@ -89,6 +89,7 @@ fn evidence(
     why::write(out, anchor, record)?;
     curves::write(out, anchor, record, first)?;
     streams::write(out, anchor, record)?;
+    answers::write(out, record)?;
     course::write(out, anchor, record)
 }
 
