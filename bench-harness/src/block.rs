@@ -9,7 +9,9 @@ use unstall_results::open_lag_limit_us;
 use unstall_results::policy::{
     GENERATOR_BUSY_SHARE_MAX, GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX,
 };
-use unstall_results::record::{Block, BlockValidity, LocalFault, ProcessUse, Watched};
+use unstall_results::record::{
+    Block, BlockValidity, LocalFault, MonitorEndpoint, ProbeSamples, ProcessUse, Stalls, Watched,
+};
 use unstall_scenarios::plan::Plan;
 
 use crate::block_watch::BlockWatch;
@@ -22,6 +24,7 @@ use crate::machine::CpuTimes;
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
 use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
 use crate::process_group::ServiceProcess;
+use crate::stalls;
 
 /// Where a block stands in its measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +114,9 @@ pub fn measure(
         Err(error @ MonitorError::NoAnswer(_)) => Err(error),
         edge => Ok(edge?),
     };
+    if matches!(&before, Ok(Sight::Seen(edge)) if stalls::can_be_placed(edge)) {
+        warm.keep_times();
+    }
     let watch = spec.watch.then(|| BlockWatch::attach(service.target()));
     let sampler = match service {
         Service::Started(process) => Some(process.sample().map_err(BlockError::Process)?),
@@ -132,7 +138,7 @@ pub fn measure(
         .transpose()?;
     // The block is measured by now: no answer of the monitor is worth losing it.
     let after = match &before {
-        Ok(Sight::Seen(_)) => monitor.edge(LOOKS_AFTER),
+        Ok(Sight::Seen(before)) => monitor.edge_after(before, LOOKS_AFTER),
         _ => Ok(Sight::Nothing),
     };
     let surroundings = Surroundings {
@@ -172,7 +178,7 @@ fn assemble(
     plan: &Plan,
     place: &BlockPlace,
     spec: &BlockSpec,
-    measurement: BlockMeasurement,
+    mut measurement: BlockMeasurement,
     surroundings: Surroundings,
 ) -> MeasuredBlock {
     let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
@@ -186,11 +192,11 @@ fn assemble(
         of_probe = None;
         warnings.push(REQUESTS_UNSEEN.to_owned());
     }
-    let (probe, probe_refusal) = measurement.probe.clone().map_or((None, None), |probe| {
-        let mut samples = probe.samples;
-        samples.monitor = of_probe;
-        (Some(samples), probe.refusal)
-    });
+    let stalls = match monitor {
+        Some(_) => found_stalls(plan, &surroundings, &mut measurement, &mut warnings),
+        None => None,
+    };
+    let (probe, probe_refusal) = probed(&measurement, of_probe);
     warnings.extend(probe.as_ref().and_then(bystander::doubt));
     warnings.extend(gone(&measurement, spec));
     warnings.extend(measurement.doubtful_gaps());
@@ -220,7 +226,7 @@ fn assemble(
         open: measurement.open,
         generator_busy_share: measurement.generator_busy_share,
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
-        stalls: None,
+        stalls,
         steal_share: surroundings.steal_share,
         cpu_pressure_share: None,
         validity,
@@ -234,6 +240,38 @@ fn assemble(
         probe_refusal,
         watch_refusal,
     }
+}
+
+/// What the probe saw, with what its route did, and why it can't be used.
+fn probed(
+    measurement: &BlockMeasurement,
+    of_probe: Option<MonitorEndpoint>,
+) -> (Option<ProbeSamples>, Option<String>) {
+    let Some(probe) = measurement.probe.clone() else {
+        return (None, None);
+    };
+    let samples = ProbeSamples {
+        monitor: of_probe,
+        ..probe.samples
+    };
+    (Some(samples), probe.refusal)
+}
+
+/// The stalls between the two edges, where one process served the whole block.
+fn found_stalls(
+    plan: &Plan,
+    surroundings: &Surroundings,
+    measurement: &mut BlockMeasurement,
+    warnings: &mut Vec<String>,
+) -> Option<Stalls> {
+    let (Ok(Sight::Seen(before)), Ok(Sight::Seen(after))) =
+        (&surroundings.before, &surroundings.after)
+    else {
+        return None;
+    };
+    let found = stalls::of_block(plan, before, after, measurement)?;
+    warnings.extend(found.note);
+    Some(found.stalls)
 }
 
 fn gone(measurement: &BlockMeasurement, spec: &BlockSpec) -> Option<String> {

@@ -51,6 +51,7 @@ mod tls;
 mod tls_failure;
 mod transport;
 mod turns;
+mod under_way;
 mod user;
 mod wire;
 
@@ -67,6 +68,7 @@ pub use access::{Access, AccessError, TargetOptions};
 pub use asking::reach;
 pub use error::{EngineError, ReachError, SetupFailure};
 pub use hosts::{HostError, services};
+pub(crate) use measurement::monotonic_ns;
 pub use measurement::{BlockMeasurement, Ended, ErrorExample};
 pub use probe::{ProbeMeasurement, ProbeSpec};
 pub use progress::{Phase, Progress, ProgressLook, Recent};
@@ -78,6 +80,7 @@ pub use stop::Stop;
 pub(crate) use stop::Urgency;
 pub use target::{Target, TargetError};
 pub use tls::TlsError;
+pub use under_way::{RequestTimes, UnderWay};
 
 use dispatch::{FreeUsers, Lane};
 use exchange::Client;
@@ -88,6 +91,7 @@ use measurement::Start;
 use probe::Bystander;
 use series::SharedSeries;
 use stamps::SocketStamps;
+use under_way::TimesAsked;
 use user::{UserEvent, Values};
 
 /// Prepares and measures one block.
@@ -117,6 +121,7 @@ pub struct WarmBlock {
     progress: Arc<Progress>,
     series: Arc<SharedSeries>,
     liveness: Arc<Liveness>,
+    times: Arc<TimesAsked>,
     free_users: FreeUsers,
     go: watch::Sender<Option<Instant>>,
     threads: Vec<JoinHandle<io::Result<Finished>>>,
@@ -153,6 +158,7 @@ impl WarmBlock {
             progress: Arc::clone(progress),
             series: Arc::new(SharedSeries::new(Arc::clone(progress), spec.by_endpoint)),
             liveness: Arc::new(Liveness::new(senders(spec), spec.patience)),
+            times: Arc::default(),
             free_users: FreeUsers::default(),
             go: watch::Sender::new(None),
             threads: Vec::new(),
@@ -182,6 +188,11 @@ impl WarmBlock {
         drop(events_sender);
         block.await_warm(&events, users)?;
         Ok(block)
+    }
+
+    /// Has the times of each request kept: see [`BlockMeasurement::times`].
+    pub fn keep_times(&self) {
+        self.times.ask(self.threads.len());
     }
 
     /// Opens the barrier and waits for the end of the block.
@@ -246,6 +257,7 @@ impl WarmBlock {
             progress: Arc::clone(&self.progress),
             series: Arc::clone(&self.series),
             liveness: Arc::clone(&self.liveness),
+            times: Arc::clone(&self.times),
             go: self.go.subscribe(),
         }
     }

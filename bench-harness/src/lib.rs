@@ -21,4 +21,5 @@ pub mod process_group;
 pub mod process_sample;
 pub mod proof;
 pub mod route_template;
+mod stalls;
 pub mod stream;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, Snapshot};
+use unstall_loop_monitor::wire::{self, REFUSAL_PREFIX, SNAPSHOT_PATH, STALLS_AFTER, Snapshot};
 
 use crate::control::{Control, ControlError};
-use crate::engine::Target;
+use crate::engine::{Target, monotonic_ns};
 
 /// Holds the token of monitors that ask for one: a monitor behind a proxy, or on another machine.
 pub const TOKEN_VARIABLE: &str = "UNSTALL_MONITOR_TOKEN";
@@ -57,6 +57,10 @@ pub struct Edge {
     pub snapshot: Snapshot,
     /// Every process start that answered.
     pub start_ids: BTreeSet<String>,
+    /// Each time the service's clock stood between our own before the question and after the
+    /// answer: it is the same one, and moments of both can be compared. A service on another
+    /// machine, or in a time namespace of its own, has another.
+    pub has_our_clock: bool,
 }
 
 /// What there is at the monitor's path of a service.
@@ -88,9 +92,13 @@ impl MonitorClient {
     /// If there is one that can't be understood, or no answer at all: a service without
     /// a monitor says so.
     pub fn read(&self) -> Result<Sight<Snapshot>, MonitorError> {
+        self.read_at(SNAPSHOT_PATH)
+    }
+
+    fn read_at(&self, path: &str) -> Result<Sight<Snapshot>, MonitorError> {
         let reply = self
             .control
-            .get_with_token(SNAPSHOT_PATH, self.token.as_deref())
+            .get_with_token(path, self.token.as_deref())
             .map_err(MonitorError::NoAnswer)?;
         match reply.status {
             200 => {
@@ -108,14 +116,36 @@ impl MonitorClient {
     /// # Errors
     /// As [`MonitorClient::read`].
     pub fn edge(&self, looks: u32) -> Result<Sight<Edge>, MonitorError> {
+        self.edge_at(SNAPSHOT_PATH, looks)
+    }
+
+    /// The same after a block that began at the edge `before`, with all stalls since then that
+    /// the monitor has kept, if it keeps any.
+    ///
+    /// # Errors
+    /// As [`MonitorClient::read`].
+    pub fn edge_after(&self, before: &Edge, looks: u32) -> Result<Sight<Edge>, MonitorError> {
+        match &before.snapshot.stalls {
+            Some(stalls) => {
+                let path = format!("{SNAPSHOT_PATH}?{STALLS_AFTER}={}", stalls.seen);
+                self.edge_at(&path, looks)
+            }
+            None => self.edge(looks),
+        }
+    }
+
+    fn edge_at(&self, path: &str, looks: u32) -> Result<Sight<Edge>, MonitorError> {
+        let mut has_our_clock = true;
         let mut start_ids = BTreeSet::new();
         let mut last = None;
         for _ in 0..looks {
-            let snapshot = match self.read()? {
+            let asked_ns = monotonic_ns();
+            let snapshot = match self.read_at(path)? {
                 Sight::Seen(snapshot) => snapshot,
                 Sight::Refused(reason) => return Ok(Sight::Refused(reason)),
                 Sight::Nothing => return Ok(Sight::Nothing),
             };
+            has_our_clock &= (asked_ns..=monotonic_ns()).contains(&snapshot.mono_ns);
             start_ids.insert(snapshot.start_id.clone());
             last = Some(snapshot);
         }
@@ -123,6 +153,7 @@ impl MonitorClient {
             Sight::Seen(Edge {
                 snapshot,
                 start_ids,
+                has_our_clock,
             })
         }))
     }

@@ -61,7 +61,7 @@ pub fn difference(
         if delta.requests == 0 && delta.polls == 0 {
             continue;
         }
-        let mut sharing = requests_of(route, &new.endpoints, plan);
+        let mut sharing = requests_of(route, &new.endpoints, plan).map(|(_, request)| request);
         match (probed == Some(route), sharing.next()) {
             (true, None) => probe = Some(delta),
             (is_probed, first) => {
@@ -203,18 +203,20 @@ fn names(routes: &BTreeMap<String, wire::Endpoint>) -> impl Iterator<Item = &str
     routes.keys().map(String::as_str)
 }
 
-/// The scenario's requests that a monitored route stands for: it is the best match of each.
-fn requests_of<'p>(
+/// The scenario's requests that a monitored route stands for, with their places in the plan: it is
+/// the best match of each.
+pub(crate) fn requests_of<'p>(
     route: &str,
     routes: &BTreeMap<String, wire::Endpoint>,
     plan: &'p Plan,
-) -> impl Iterator<Item = &'p Request> {
+) -> impl Iterator<Item = (usize, &'p Request)> {
     // The monitor is the target's; other hosts' requests may have routes of the same name.
     let of_target = plan
         .requests
         .iter()
-        .filter(|request| request.host.is_none());
-    of_target.filter(move |request| {
+        .enumerate()
+        .filter(|(_, request)| request.host.is_none());
+    of_target.filter(move |(_, request)| {
         best_route(&request.method, &request.path.to_string(), names(routes)) == Some(route)
     })
 }

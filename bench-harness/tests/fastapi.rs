@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use unstall_results::record::RunRecord;
+use unstall_results::record::{Block, RunRecord};
 use unstall_results::store;
 use unstall_testbed::{DelayProxy, Options, Testbed};
 
@@ -116,6 +116,7 @@ fn assert_held(record: &RunRecord, comparison: &Comparison) {
             let blocked_us = seen.blocked_us.slept + seen.blocked_us.fault;
             assert!(blocked_us >= waited_us / 2, "{name}: {seen:?}");
         }
+        assert_blamed(block, comparison);
     }
     let blocked_us = |arm: &str| -> u64 {
         let blocks = record.blocks.iter().filter(|block| block.arm == arm);
@@ -125,6 +126,25 @@ fn assert_held(record: &RunRecord, comparison: &Comparison) {
             .sum()
     };
     assert!(blocked_us("before") > 20 * blocked_us("after"));
+}
+
+/// The middleware told when its steps held the loop, and whom they kept waiting: twenty users wait
+/// for one loop.
+fn assert_blamed(block: &Block, comparison: &Comparison) {
+    let stalls = block.stalls.as_ref().expect("the middleware tells stalls");
+    assert_eq!((stalls.loops, stalls.unplaced), (1, 0), "{stalls:#?}");
+    let steps = comparison.requests * comparison.endpoints.len() as u64;
+    assert!(stalls.placed >= steps, "{} of {steps}", stalls.placed);
+    let held_us: u64 = stalls.by_second_us.iter().sum();
+    assert!(held_us <= block.wall_ns / 1_000 + stalls.by_second_us.len() as u64);
+    for name in comparison.endpoints {
+        let victim = &stalls.victims[*name];
+        assert_eq!(victim.requests, comparison.requests, "{name}");
+        let of_victim = stalls.blame.iter().filter(|blame| blame.victim == *name);
+        let waited_us: u64 = of_victim.map(|blame| blame.overlapped_us).sum();
+        assert!(waited_us <= victim.under_way_us, "{name}: {stalls:#?}");
+        assert!(waited_us >= victim.under_way_us / 2, "{name}: {stalls:#?}");
+    }
 }
 
 /// How often a comparison is made that the machine disturbs.

@@ -60,6 +60,7 @@ mod readings;
 mod router;
 mod runtime_totals;
 mod snapshot;
+mod stalls;
 mod tasks;
 mod thread_state;
 mod warning;

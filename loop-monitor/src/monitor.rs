@@ -14,7 +14,9 @@ use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
 use crate::pool::PoolCells;
+use crate::readings::nanoseconds;
 use crate::runtime_totals::WatchedRuntime;
+use crate::stalls::{self, LongPoll, StallRing, Wanted};
 use crate::warning::LongHold;
 use crate::watcher::{self, Watch};
 use crate::wire::{METRICS_PATH, Mode, SNAPSHOT_PATH, Snapshot};
@@ -54,6 +56,10 @@ pub(crate) struct MonitorState {
     )]
     pub(crate) access: Access,
     warn_over: Duration,
+    /// Polls that are no longer than this are nothing to speak of, neither to the log nor to who
+    /// asks for stalls: the usual poll pays for one comparison.
+    note_over: Duration,
+    pub(crate) stalls: StallRing,
     pub(crate) watch: Option<Watch>,
     #[cfg(feature = "prove")]
     pub(crate) proof: crate::prove::ProofState,
@@ -181,8 +187,19 @@ impl Monitor {
     /// Everything the monitor knows now. Counters only grow; take differences.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        self.take_snapshot(Wanted::Newest)
+    }
+
+    /// The same with all [stalls](crate::wire::Stalls) that are kept after this number, and not
+    /// the newest few only: a reader that comes back asks for those after the last one it has seen.
+    #[must_use]
+    pub fn snapshot_with_stalls_after(&self, number: u64) -> Snapshot {
+        self.take_snapshot(Wanted::After(number))
+    }
+
+    fn take_snapshot(&self, stalls: Wanted) -> Snapshot {
         self.inner.meet_runtime();
-        crate::snapshot::take(&self.inner)
+        crate::snapshot::take(&self.inner, stalls)
     }
 
     /// The snapshot in Prometheus' text format, version 0.0.4.
@@ -319,6 +336,10 @@ impl MonitorBuilder {
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over: self.warn_over,
+                note_over: self
+                    .warn_over
+                    .min(Duration::from_nanos(stalls::THRESHOLD_NS)),
+                stalls: StallRing::default(),
                 watch,
                 #[cfg(feature = "prove")]
                 proof: crate::prove::ProofState::new(self.proof),
@@ -408,7 +429,31 @@ impl MonitorState {
         poll()
     }
 
+    /// A poll of `endpoint`, begun then, has held its loop for long.
     #[cold]
+    fn note(
+        &self,
+        (endpoint, part): (&EndpointCells, Part),
+        began_ns: u64,
+        cost: PollCost,
+        cause: Option<&Cause>,
+    ) {
+        let hold_ns = nanoseconds(cost.hold);
+        if hold_ns > stalls::THRESHOLD_NS {
+            self.stalls.note(LongPoll {
+                began_ns,
+                hold_ns,
+                blocked_ns: nanoseconds(cost.blocked),
+                endpoint: endpoint.id,
+                part,
+                cause,
+            });
+        }
+        if cost.hold > self.warn_over {
+            self.warn(endpoint, cost, cause);
+        }
+    }
+
     fn warn(&self, endpoint: &EndpointCells, cost: PollCost, cause: Option<&Cause>) {
         if let Some(suppressed) = endpoint.warnings.admit(self.started.elapsed()) {
             LongHold {
@@ -439,8 +484,9 @@ impl Drop for MeasuredPoll<'_> {
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
             let watch = self.state.watch.as_ref();
             let cause = watch.and_then(|watch| watch.poll_ended(start.at_ns, cost.hold));
-            if cost.hold > self.state.warn_over {
-                self.state.warn(self.endpoint, cost, cause.as_ref());
+            if cost.hold > self.state.note_over {
+                let charged = (self.endpoint, self.part);
+                self.state.note(charged, start.at_ns, cost, cause.as_ref());
             }
         }
     }

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 
 use crate::monitor::{Access, Monitor};
-use crate::wire::REFUSAL_PREFIX;
+use crate::wire::{REFUSAL_PREFIX, STALLS_AFTER};
 
 /// Added by proxies; a request with one of them comes from elsewhere, whatever its peer.
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
@@ -40,8 +40,23 @@ impl Monitor {
     }
 }
 
-async fn snapshot(State(monitor): State<Monitor>) -> Response {
-    Json(monitor.snapshot()).into_response()
+async fn snapshot(State(monitor): State<Monitor>, RawQuery(query): RawQuery) -> Response {
+    match stalls_after(query.as_deref().unwrap_or_default()) {
+        Ok(None) => Json(monitor.snapshot()).into_response(),
+        Ok(Some(number)) => Json(monitor.snapshot_with_stalls_after(number)).into_response(),
+        Err(refusal) => (StatusCode::BAD_REQUEST, refusal).into_response(),
+    }
+}
+
+/// The number in the query, if there is one; other parameters are somebody else's.
+fn stalls_after(query: &str) -> Result<Option<u64>, String> {
+    let mut parameters = query.split('&').filter_map(|text| text.split_once('='));
+    let Some((_, number)) = parameters.find(|(name, _)| *name == STALLS_AFTER) else {
+        return Ok(None);
+    };
+    number.parse().map(Some).map_err(|_| {
+        format!("{REFUSAL_PREFIX}{STALLS_AFTER}: a whole number is expected, such as 42\n")
+    })
 }
 
 async fn metrics(State(monitor): State<Monitor>) -> Response {
@@ -131,6 +146,17 @@ mod tests {
             snapshot_path: "/s".to_owned(),
             metrics_path: "/m".to_owned(),
             token: token.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_query_says_from_which_stall_on() {
+        assert_eq!(stalls_after(""), Ok(None));
+        assert_eq!(stalls_after("x=1&y"), Ok(None));
+        assert_eq!(stalls_after("x=1&stalls_after=42"), Ok(Some(42)));
+        for wrong in ["stalls_after=", "stalls_after=-1", "stalls_after=1e3"] {
+            let refusal = stalls_after(wrong).expect_err(wrong);
+            assert!(refusal.contains("a whole number is expected"), "{refusal}");
         }
     }
 

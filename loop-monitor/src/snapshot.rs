@@ -7,12 +7,13 @@ use crate::cells::Subject;
 use crate::monitor::MonitorState;
 use crate::readings;
 use crate::runtime_totals::WatchedRuntime;
+use crate::stalls::Wanted;
 use crate::watcher::Watch;
 use crate::wire::{
     Mode, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
 };
 
-pub(crate) fn take(state: &MonitorState) -> Snapshot {
+pub(crate) fn take(state: &MonitorState, stalls: Wanted) -> Snapshot {
     let runtime = state.runtime.get();
     // A monitor that hasn't met a runtime has nothing to count.
     let counts = runtime.map(WatchedRuntime::count).unwrap_or_default();
@@ -29,6 +30,10 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
             Subject::Tasks => tasks.insert(cells.route.to_string(), counters),
         };
     }
+    let blocked_known = state.kernel.see_sleeps;
+    let stalls = state
+        .stalls
+        .to_wire(stalls, state.meter.endpoints(), blocked_known);
     Snapshot {
         schema: Schema {
             name: SCHEMA_NAME.to_owned(),
@@ -47,6 +52,7 @@ pub(crate) fn take(state: &MonitorState) -> Snapshot {
         workers: workers(state),
         pool: Some(state.pool.to_wire()),
         causes: state.watch.as_ref().map(Watch::causes),
+        stalls: Some(stalls),
         threads: threads(state, counts.workers),
         runtime_metrics: counts.metrics,
         not_covered: not_covered(state),
@@ -108,7 +114,7 @@ fn not_covered(state: &MonitorState) -> Vec<String> {
         "Code between monitored polls (tasks that weren't spawned through the monitor, middleware \
          outside of its layer, a service's `poll_ready`, the connection's own reads and writes) has no \
          endpoint: what blocked \
-         there is in `unattributed`.",
+         there is in `unattributed`, and no stall.",
         "A poll is counted when it ends; until then it shows in `workers` only. A stalled loop \
          can't send this page: where it is the only one, nothing shows before the stall ends.",
         "A busy loop that runs no monitored poll is accounted for when it parks.",

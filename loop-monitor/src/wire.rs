@@ -13,6 +13,9 @@ use crate::watched::WatchedCause;
 pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
 pub const METRICS_PATH: &str = "/__unstall/metrics";
+/// In the query of [`SNAPSHOT_PATH`]: with `?stalls_after=42` the snapshot tells all that is kept of
+/// [`Stalls`] after the 42nd, and else the newest few.
+pub const STALLS_AFTER: &str = "stalls_after";
 /// How the text of a 403 begins that comes from the monitor, so that a reader can tell it from
 /// a service that lets nobody in; what to do follows.
 pub const REFUSAL_PREFIX: &str = "unstall: ";
@@ -21,7 +24,7 @@ pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 2;
+pub const SCHEMA_MINOR: u32 = 3;
 
 /// For the schema: a field that is left out wasn't measured, which is no 0 by default.
 #[cfg(feature = "schema")]
@@ -69,6 +72,9 @@ pub struct Snapshot {
     /// they share an entry of endpoint `* (other)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Vec<WatchedCause>>,
+    /// Long holds of the loops with their times; left out by a monitor that keeps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
     /// Threads now.
     pub threads: Threads,
     /// What the runtime itself counts; left out by those that count nothing.
@@ -178,6 +184,60 @@ pub struct Part {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(skip_serializing_if = "has_no_default"))]
     pub blocked_ns: u64,
+}
+
+/// Polls that held a loop for long, one by one: the newest of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stalls {
+    /// Polls that were no longer than this aren't among them.
+    pub threshold_ns: u64,
+    /// All that there were since the process started, also those that aren't kept any more. It
+    /// only grows.
+    pub seen: u64,
+    /// The monitor keeps so many of the newest.
+    pub kept_max: u64,
+    /// Those that were asked for (see [`STALLS_AFTER`]) and are kept, by their numbers.
+    pub told: Vec<Stall>,
+}
+
+/// One poll that held a loop for long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stall {
+    /// From 1 on, in the order in which they ended: the last one is [`Stalls::seen`]. A missing
+    /// number is one whose times are lost.
+    pub number: u64,
+    /// By the clock of [`Snapshot::mono_ns`].
+    pub began_ns: u64,
+    /// By the same clock.
+    pub ended_ns: u64,
+    /// Whose poll it was: `METHOD route`, or `TASK name`.
+    pub endpoint: String,
+    /// Which part of it.
+    pub part: HoldPart,
+    /// Blocked time in it; left out where that isn't measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ns: Option<u64>,
+    /// The line that it was last seen in while it ran, as `function at file:line`; left out
+    /// unless a watcher named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+}
+
+/// A part of [`Parts`], by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldPart {
+    /// See [`Parts::handler`].
+    Handler,
+    /// See [`Parts::body`].
+    Body,
+    /// See [`Parts::child`].
+    Child,
+    /// See [`Parts::after`].
+    After,
 }
 
 /// A thread that runs a loop, or a monitored poll outside of one, at this moment.

@@ -40,6 +40,26 @@ fn a_sleep() {
     assert_eq!(named.cause.syscall.as_deref(), Some("clock_nanosleep"));
 }
 
+/// The first names take their time: a hold that ends meanwhile has none.
+#[test]
+fn a_stall_has_the_line_that_it_was_last_seen_in() {
+    let watched = WatchedLoop::start();
+    let asked = Instant::now();
+    loop {
+        let line = line!() + 1;
+        watched.handle("/stall", async || thread::sleep(WAIT));
+        let stalls = watched.monitor.snapshot().stalls.expect("it tells them");
+        let told = stalls.told.iter().rev();
+        let named = told.filter_map(|stall| stall.line.as_deref()).next();
+        if let Some(named) = named {
+            let place = format!("tests/watcher.rs:{line}");
+            assert!(named.ends_with(&place), "{named}");
+            return;
+        }
+        assert!(asked.elapsed() < Duration::from_secs(60), "{stalls:#?}");
+    }
+}
+
 #[test]
 fn a_pipe() {
     let watched = WatchedLoop::start();

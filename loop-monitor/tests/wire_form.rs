@@ -9,8 +9,9 @@ use unstall_loop_monitor::Monitor;
 use unstall_loop_monitor::cause::{Cause, CauseClass, Frame, Target};
 use unstall_loop_monitor::watched::WatchedCause;
 use unstall_loop_monitor::wire::{
-    Blocked, Endpoint, Histogram, HoldsOver, Mode, Part, Parts, Pool, PoolJobs, RuntimeMetrics,
-    SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Threads, Worker,
+    Blocked, Endpoint, Histogram, HoldPart, HoldsOver, Mode, Part, Parts, Pool, PoolJobs,
+    RuntimeMetrics, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, Snapshot, Stall, Stalls,
+    Threads, Worker,
 };
 
 fn part(polls: u64, hold_ns_sum: u64, blocked_ns: u64) -> Part {
@@ -69,6 +70,23 @@ fn cause() -> WatchedCause {
         count: 1,
         total_ns: 5_100_000,
         longest_ns: 5_100_000,
+    }
+}
+
+fn stalls() -> Stalls {
+    Stalls {
+        threshold_ns: 1_000_000,
+        seen: 7,
+        kept_max: 16_384,
+        told: vec![Stall {
+            number: 7,
+            began_ns: 118_256_789,
+            ended_ns: 123_456_789,
+            endpoint: "GET /users/{id}".to_owned(),
+            part: HoldPart::Body,
+            blocked_ns: Some(5_000_000),
+            line: Some("store::get at src/store.rs:42".to_owned()),
+        }],
     }
 }
 
@@ -141,6 +159,7 @@ fn example() -> Snapshot {
         }],
         pool: Some(pool()),
         causes: Some(vec![cause()]),
+        stalls: Some(stalls()),
         threads: Threads {
             workers: 1,
             pool: 2,
@@ -227,6 +246,7 @@ fn what_a_monitor_can_not_measure_may_be_left_out() {
         "tasks",
         "workers",
         "pool",
+        "stalls",
     ] {
         fields.remove(field).expect("sent by this monitor");
     }

@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub(crate) mod percentiles;
 pub(crate) mod rates;
 pub(crate) mod seconds;
+pub(crate) mod stalls;
 pub(crate) mod timeline;
 
 use plotters::coord::Shift;

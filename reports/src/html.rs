@@ -10,6 +10,7 @@
 
 mod answer;
 mod answers;
+mod blame;
 mod blocks;
 mod bystander;
 mod capacity;

@@ -11,6 +11,7 @@
 
 pub mod annotations;
 mod asides;
+mod blame;
 mod capacity;
 mod charts;
 mod escape;

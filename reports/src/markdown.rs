@@ -12,11 +12,14 @@ use unstall_results::level::blindness;
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, blame, capacity, escape, numbers, ranking, vocabulary};
 
 /// Rows per table before "and N more": keeps a report of a dozen steps below the
 /// limit of a comment.
 const ROWS_MAX: usize = 25;
+
+/// Pairs of who kept whom waiting.
+const BLAMED_MAX: usize = 3;
 
 /// Renders the report as GitHub-flavoured Markdown, ending in a newline.
 pub fn render(report: &Report<'_>) -> String {
@@ -135,7 +138,8 @@ fn compared_entry(
 
 /// Bystanders and streams, an item each.
 fn write_asides(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
-    let asides = asides::asides(entry.record);
+    let mut asides = asides::asides(entry.record);
+    asides.extend(blame::aside(entry.record, BLAMED_MAX));
     for aside in asides.iter().take(ROWS_MAX) {
         writeln!(
             out,

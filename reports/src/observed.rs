@@ -286,6 +286,8 @@ pub(crate) struct SecondOfArm<'r> {
     pub(crate) rates: Rates,
     /// The middle one of their p95, where any had answers.
     pub(crate) p95_us: Option<u64>,
+    /// For how long a loop was held, mean of the blocks whose monitor told it.
+    pub(crate) held_ms: Option<f64>,
 }
 
 /// The seconds that a block lasted for in full: its last one is cut, and would look like a fall.
@@ -297,7 +299,7 @@ pub(crate) fn full_seconds(block: &Block) -> impl Iterator<Item = &Second> {
 
 /// Every full second of one level, by second and then in the order of the arms.
 pub(crate) fn seconds(record: &RunRecord, level: Level) -> Vec<SecondOfArm<'_>> {
-    let mut found: BTreeMap<(u32, usize), Vec<&Second>> = BTreeMap::new();
+    let mut found: BTreeMap<(u32, usize), Vec<(&Block, &Second)>> = BTreeMap::new();
     let arms = arms(record);
     for block in blocks(record) {
         let arm = arms.iter().position(|arm| *arm == block.arm);
@@ -305,17 +307,18 @@ pub(crate) fn seconds(record: &RunRecord, level: Level) -> Vec<SecondOfArm<'_>> 
             continue;
         };
         for second in full_seconds(block) {
-            found.entry((second.second, arm)).or_default().push(second);
+            let of_blocks = found.entry((second.second, arm)).or_default();
+            of_blocks.push((block, second));
         }
     }
-    let of_arm = |((second, arm), of_blocks): ((u32, usize), Vec<&Second>)| {
+    let of_arm = |((second, arm), of_blocks): ((u32, usize), Vec<(&Block, &Second)>)| {
         let blocks = as_f64(u64::try_from(of_blocks.len()).unwrap_or(u64::MAX));
         let mean = |of: fn(&Second) -> u64| {
-            as_f64(total(of_blocks.iter().map(|second| of(second)))) / blocks
+            as_f64(total(of_blocks.iter().map(|(_, second)| of(second)))) / blocks
         };
         let mut p95_us: Vec<u64> = of_blocks
             .iter()
-            .filter_map(|second| second.p95_us)
+            .filter_map(|(_, second)| second.p95_us)
             .collect();
         p95_us.sort_unstable();
         SecondOfArm {
@@ -328,9 +331,24 @@ pub(crate) fn seconds(record: &RunRecord, level: Level) -> Vec<SecondOfArm<'_>> 
                 failed: mean(|second| second.errors),
             },
             p95_us: p95_us.get(p95_us.len() / 2).copied(),
+            held_ms: held_ms(second, of_blocks.iter().map(|(block, _)| *block)),
         }
     };
     found.into_iter().map(of_arm).collect()
+}
+
+/// The mean of one second over the blocks whose monitor told its holds.
+fn held_ms<'r>(second: u32, blocks: impl Iterator<Item = &'r Block>) -> Option<f64> {
+    let place = usize::try_from(second).ok()?;
+    let held_us: Vec<u64> = blocks
+        .filter_map(|block| block.stalls.as_ref())
+        // Beyond the last hold there is none.
+        .map(|stalls| stalls.by_second_us.get(place).copied().unwrap_or(0))
+        .collect();
+    let count = u64::try_from(held_us.len())
+        .ok()
+        .filter(|count| *count > 0)?;
+    Some(as_f64(total(held_us.into_iter())) / as_f64(count) / 1_000.0)
 }
 
 /// Arm, and answers in each full second, of the first `blocks_max` good blocks at one level.

@@ -7,7 +7,7 @@ use unstall_results::level::{Level, blindness};
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, blame, capacity, escape, numbers, ranking, vocabulary};
 
 pub mod certificate;
 mod search;
@@ -150,7 +150,8 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
 
 /// Bystanders and streams, a paragraph each; true if there were any.
 fn write_asides(page: &mut Page, entry: &Entry<'_>) -> bool {
-    let asides = asides::asides(entry.record);
+    let mut asides = asides::asides(entry.record);
+    asides.extend(blame::aside(entry.record, 1));
     for aside in &asides {
         let label = format!("  {}: ", escape::visible(&aside.label));
         // A long name must leave room for what is said of it.

@@ -6,6 +6,7 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod answers;
+pub mod blame;
 pub mod bystander;
 pub mod calibration;
 mod candidate;

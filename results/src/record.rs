@@ -14,7 +14,7 @@ use crate::histogram::LatencyHistogram;
 pub use capacity::CapacityLoad;
 pub use monitor::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
 pub use open::{OpenBlock, OpenLoad, OpenStage};
-pub use stalls::{BLAMES_MAX, Blame, Stalls};
+pub use stalls::{BLAMES_MAX, Blame, Stalls, UnderWay};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
 mod capacity;

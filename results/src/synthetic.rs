@@ -8,6 +8,7 @@
 mod bystander;
 mod capacity;
 mod open;
+mod stalls;
 mod stream;
 mod watch;
 
@@ -28,6 +29,7 @@ use crate::record::{
 pub use bystander::{ProbeSpec, add_probe};
 pub use capacity::{CapacitySpec, capacity_record};
 pub use open::add_open;
+pub use stalls::add_stalls;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 

@@ -479,6 +479,7 @@ mod tests {
             hosts: Arc::new(Hosts::of(&plan, &Target::loopback(1)).expect("hosts")),
             series: Arc::new(SharedSeries::new(Arc::clone(&progress), false)),
             liveness: Arc::new(Liveness::new(1, Duration::from_secs(60))),
+            times: Arc::default(),
             measured: RefCell::new(None),
             closing: Cell::new(false),
             closed: Notify::new(),

@@ -23,6 +23,7 @@ use super::series::SharedSeries;
 use super::stop::{Stop, Urgency};
 use super::tally::{FinishedTally, Tally, thread_cpu};
 use super::turns;
+use super::under_way::TimesAsked;
 use super::user::{Measured, Share, Shared, User, UserEvent, Values, Watch};
 use super::{Amount, BlockSpec, LoadModel};
 
@@ -45,6 +46,7 @@ pub(super) struct Job {
     pub(super) progress: Arc<Progress>,
     pub(super) series: Arc<SharedSeries>,
     pub(super) liveness: Arc<Liveness>,
+    pub(super) times: Arc<TimesAsked>,
     pub(super) go: watch::Receiver<Option<Instant>>,
 }
 
@@ -104,6 +106,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
         series: Arc::clone(&job.series),
         progress: Arc::clone(&job.progress),
         liveness: Arc::clone(&job.liveness),
+        times: Arc::clone(&job.times),
         measured: RefCell::new(None),
         closing: Cell::new(false),
         closed: Notify::new(),
@@ -124,7 +127,7 @@ async fn root(job: Job, events: mpsc::Sender<UserEvent>) -> io::Result<Finished>
     let Measured {
         mut tally,
         cpu_before,
-    } = measured.unwrap_or_else(|| Measured::begin(&job.plan, now));
+    } = measured.unwrap_or_else(|| Measured::begin(&job.plan, now, &job.times));
     for watch in watches {
         if let Some(request) = watch.in_flight.get() {
             tally.censored(request.endpoint, request.due, &watch.stamps, now);

@@ -12,6 +12,7 @@ use super::generator::Finished;
 use super::probe::ProbeMeasurement;
 use super::series::{EndpointSecond, SharedSeries};
 use super::tally::{Examples, FinishedTally};
+use super::under_way::RequestTimes;
 
 /// What the generator saw.
 #[derive(Debug, Clone)]
@@ -55,6 +56,9 @@ pub struct BlockMeasurement {
     pub ended: Ended,
     /// One example message per endpoint and kind of error, without secrets.
     pub examples: Vec<ErrorExample>,
+    /// When each request was under way, if [`WarmBlock::keep_times`](super::WarmBlock::keep_times)
+    /// asked for it.
+    pub times: Option<RequestTimes>,
     /// What the bystander probe saw, if there was one.
     pub probe: Option<ProbeMeasurement>,
 }
@@ -81,6 +85,11 @@ pub struct ErrorExample {
     pub message: String,
 }
 
+/// Three readings of a clock take less.
+const CLOCKS_APART_NS_MAX: u64 = 10_000;
+/// Readings in a row that are disturbed are rare, and not worth more.
+const ATTEMPTS: u32 = 3;
+
 /// When the barrier opened, on every clock that somebody needs.
 pub(super) struct Start {
     pub(super) begun: Instant,
@@ -90,10 +99,19 @@ pub(super) struct Start {
 
 impl Start {
     pub(super) fn now() -> Self {
+        let utc = jiff::Timestamp::now().to_string();
+        // Both clocks at one moment: whoever loses its core between the two asks again.
+        let (mut mono_ns, mut begun) = (monotonic_ns(), Instant::now());
+        for _ in 0..ATTEMPTS {
+            if monotonic_ns().saturating_sub(mono_ns) < CLOCKS_APART_NS_MAX {
+                break;
+            }
+            (mono_ns, begun) = (monotonic_ns(), Instant::now());
+        }
         Self {
-            utc: jiff::Timestamp::now().to_string(),
-            mono_ns: monotonic_ns(),
-            begun: Instant::now(),
+            begun,
+            utc,
+            mono_ns,
         }
     }
 }
@@ -113,6 +131,7 @@ impl BlockMeasurement {
         let mut busy_share: Option<f64> = None;
         let mut open = None;
         let mut missed_with_users_free = 0;
+        let mut times: Option<RequestTimes> = None;
         for thread in threads {
             generator_cpu += thread.cpu;
             let share = thread.cpu.as_secs_f64() / thread.wall.as_secs_f64();
@@ -123,7 +142,11 @@ impl BlockMeasurement {
                 open = Some(open.map_or(part.clone(), |so_far| joined(&so_far, &part)));
             }
             missed_with_users_free += thread.missed_with_users_free;
-            counts.push(tally.join(thread.tally));
+            let mut finished = thread.tally;
+            if let Some(kept) = finished.times.take() {
+                times.get_or_insert_with(RequestTimes::default).join(kept);
+            }
+            counts.push(tally.join(finished));
         }
         let examples = examples(plan, &tally.examples);
         let names = plan.requests.iter().map(|request| request.name.clone());
@@ -153,6 +176,7 @@ impl BlockMeasurement {
             missed_with_users_free,
             ended,
             examples,
+            times,
             probe: None,
         }
     }
@@ -215,7 +239,7 @@ fn examples(plan: &Plan, examples: &Examples) -> Vec<ErrorExample> {
 }
 
 /// The kernel's monotonic clock, as other processes' counters use it.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now =
         clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock exists on every Linux");
     u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX)

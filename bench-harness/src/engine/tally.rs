@@ -16,6 +16,7 @@ use super::series::{Counts, SharedSeries, ThreadSeries};
 use super::stamps::SocketStamps;
 use super::stream_times::{self, StreamTimes};
 use super::transport;
+use super::under_way::ThreadTimes;
 
 /// One example per endpoint and kind, so that a person sees what went wrong.
 pub(super) type Examples = BTreeMap<(usize, ErrorKind), String>;
@@ -59,10 +60,12 @@ pub(super) struct Tally {
     pub(super) last_end: Option<Instant>,
     pub(super) examples: Examples,
     series: ThreadSeries,
+    /// Of each request, if that was asked for.
+    times: Option<ThreadTimes>,
 }
 
 impl Tally {
-    pub(super) fn new(plan: &Plan, begun: Instant) -> Self {
+    pub(super) fn new(plan: &Plan, begun: Instant, times: Option<ThreadTimes>) -> Self {
         Self {
             offered: 0,
             sent: 0,
@@ -72,6 +75,7 @@ impl Tally {
             last_end: None,
             examples: BTreeMap::new(),
             series: ThreadSeries::new(begun),
+            times,
         }
     }
 
@@ -88,6 +92,9 @@ impl Tally {
         let Due { intended, .. } = due;
         self.offered(due, stamps.released, stamps.written);
         self.last_end = self.last_end.max(Some(stamps.ended));
+        if let Some(times) = &mut self.times {
+            times.add(endpoint, stamps.written, stamps.ended);
+        }
         let response = stamps.ended.saturating_duration_since(intended);
         let samples = &mut self.endpoints[endpoint];
         samples.redirects += u64::from(stamps.redirects);
@@ -129,6 +136,9 @@ impl Tally {
         // The wait for an answer that never came belongs to the block: without it a service that
         // stalls would have the throughput of the time before.
         self.last_end = self.last_end.max(Some(now));
+        if let Some(times) = &mut self.times {
+            times.add(endpoint, stamps.written.first(), now);
+        }
         let samples = &mut self.endpoints[endpoint];
         samples
             .in_flight
@@ -182,6 +192,7 @@ impl Tally {
             endpoints: self.endpoints,
             last_end: self.last_end,
             examples: self.examples,
+            times: self.times,
         }
     }
 
@@ -233,6 +244,7 @@ pub(super) struct FinishedTally {
     pub(super) endpoints: Vec<EndpointSamples>,
     pub(super) last_end: Option<Instant>,
     pub(super) examples: Examples,
+    pub(super) times: Option<ThreadTimes>,
 }
 
 impl FinishedTally {
@@ -247,6 +259,7 @@ impl FinishedTally {
             endpoints: no_samples(plan),
             last_end: None,
             examples: BTreeMap::new(),
+            times: None,
         }
     }
 

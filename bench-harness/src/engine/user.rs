@@ -22,6 +22,7 @@ use super::progress::Progress;
 use super::series::SharedSeries;
 use super::stamps::SocketStamps;
 use super::tally::{Due, Tally, thread_cpu};
+use super::under_way::TimesAsked;
 use super::{SetupFailure, Warmup};
 
 /// Waiting after a request that was never sent grows from the first to the second: a
@@ -44,6 +45,7 @@ pub(super) struct Shared {
     pub(super) series: Arc<SharedSeries>,
     pub(super) progress: Arc<Progress>,
     pub(super) liveness: Arc<Liveness>,
+    pub(super) times: Arc<TimesAsked>,
     /// `None` before the barrier.
     pub(super) measured: RefCell<Option<Measured>>,
     /// True when nothing more is to be sent.
@@ -74,7 +76,7 @@ impl Shared {
     pub(super) fn begin(&self, begun: Instant) {
         self.measured
             .borrow_mut()
-            .get_or_insert_with(|| Measured::begin(&self.plan, begun));
+            .get_or_insert_with(|| Measured::begin(&self.plan, begun, &self.times));
     }
 
     /// An arrival was noticed, and nobody is free to serve it.
@@ -102,9 +104,9 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn begin(plan: &Plan, begun: Instant) -> Self {
+    pub(super) fn begin(plan: &Plan, begun: Instant, times: &TimesAsked) -> Self {
         Self {
-            tally: Tally::new(plan, begun),
+            tally: Tally::new(plan, begun, times.of_thread(begun)),
             cpu_before: thread_cpu(),
         }
     }

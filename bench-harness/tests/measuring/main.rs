@@ -11,6 +11,7 @@ mod iterations;
 mod monitor;
 mod open;
 mod service;
+mod stalls;
 mod stopping;
 mod streams;
 mod support;

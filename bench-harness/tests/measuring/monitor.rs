@@ -108,6 +108,7 @@ fn snapshot(start_id: &str, requests: u64) -> String {
         workers: Vec::new(),
         pool: None,
         causes: None,
+        stalls: None,
         threads: wire::Threads {
             workers: 1,
             pool: 2,

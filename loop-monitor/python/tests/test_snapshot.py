@@ -45,6 +45,9 @@ def test_the_schema_accepts_it(used: LoopMonitor) -> None:
         assert list(validator.iter_errors(document)) == []
         # Every field is known to the schema: a reader would not miss what it never sees.
         assert set(document) <= set(schema["properties"])
+        assert set(document["stalls"]) == set(schema["$defs"]["Stalls"]["properties"])
+        for stall in document["stalls"]["told"]:
+            assert set(stall) == set(schema["$defs"]["Stall"]["properties"]) - {"line"}
         for endpoint in document["endpoints"].values():
             assert set(endpoint) <= set(schema["$defs"]["Endpoint"]["properties"])
             known = schema["$defs"]

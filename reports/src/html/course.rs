@@ -7,7 +7,7 @@ use unstall_results::level::Level;
 use unstall_results::record::{Block, RunRecord};
 
 use super::{blocks, observations, panel, table};
-use crate::charts::{self, seconds, timeline};
+use crate::charts::{self, seconds, stalls, timeline};
 use crate::observed::SecondOfArm;
 use crate::{escape, numbers, observed};
 
@@ -73,6 +73,13 @@ fn of_level(out: &mut String, link: &str, record: &RunRecord, level: Level) -> s
             "<figure><figcaption>p95 per second, one line per block <small>{level_name}</small></figcaption>{svg}</figure>"
         )?;
     }
+    let title = format!("For how long a loop was held in each second at {at}");
+    if let Some(svg) = stalls::render(&title, record, &found) {
+        writeln!(
+            out,
+            "<figure><figcaption>Loop held per second by long holds, mean of all blocks <small>{level_name}</small></figcaption>{svg}</figure>"
+        )?;
+    }
     writeln!(
         out,
         "</div><details><summary>Table: second by second</summary>"
@@ -105,6 +112,10 @@ fn seconds_table(
         ]
         .map(table::number),
     );
+    let with_held = found.iter().any(|second| second.held_ms.is_some());
+    if with_held {
+        columns.push(table::number("Loop held"));
+    }
     table::open(out, "Means over the blocks that lasted so long", &columns)?;
     for (index, second) in found.iter().enumerate().take(SECONDS_MAX) {
         let rate = |rate: f64| numbers::tick((rate * 10.0).round() / 10.0);
@@ -122,6 +133,9 @@ fn seconds_table(
             .p95_us
             .map_or_else(|| "–".to_owned(), numbers::ms_from_us);
         cells.push(p95);
+        if with_held {
+            cells.push(second.held_ms.map_or_else(|| "–".to_owned(), numbers::ms));
+        }
         table::keyed_row(out, &charts::row_key(index), &columns, &cells)?;
     }
     table::close(out)?;

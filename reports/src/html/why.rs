@@ -7,7 +7,7 @@ use unstall_results::comparison::Metric;
 use unstall_results::record::{RunRecord, WatchedCause};
 use unstall_results::watched::{WatchedArm, watched};
 
-use super::{bystander, event_loop, watched as watched_section};
+use super::{blame, bystander, event_loop, watched as watched_section};
 use crate::{escape, numbers, observed, vocabulary};
 
 /// Less blocked time of a route than this is none, ms per 1 000 requests: the monitor's own reading
@@ -21,6 +21,7 @@ pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::
     }
     writeln!(out, "<h3 id=\"{anchor}-why\">Why</h3>")?;
     event_loop::write(out, record)?;
+    blame::write(out, record)?;
     watched_section::write(out, record)?;
     bystander::write(out, anchor, record)
 }

@@ -1,6 +1,7 @@
 //! The renderers through their public door: what they say, that hostile names
 //! stay names, and that a real browser shows the page as meant.
 
+mod blame;
 mod browser;
 mod devtools;
 mod fixture;

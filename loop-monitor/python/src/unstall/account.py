@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from unstall.endpoints import AFTER, BODY, CHILD, HANDLER, Endpoint, Endpoints
 from unstall.proof import proof_memory
+from unstall.readings import meter_of_this_thread
 from unstall.route import route_template
+from unstall.stalls import THRESHOLD_NS
 from unstall.warning import warn_of_hold
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Account:
         "_endpoints",
         "_hold_ns_sum",
         "_method",
+        "_note_over_ns",
         "_on_step",
         "_scope",
         "_unrouted",
@@ -61,12 +64,13 @@ class Account:
         self._endpoints = endpoints
         self._endpoint: Endpoint | None = None
         self._warn_over_ns = math.inf if warn_over_ns is None else warn_over_ns
+        self._note_over_ns = min(self._warn_over_ns, THRESHOLD_NS)
         self._on_step = on_step
         self._hold_ns_sum = 0
         proof = proof_memory()
         self.serial = 0 if proof is None else proof.request()
         """What a tracer calls it by."""
-        self._unrouted: list[tuple[str, Stretch]] = []
+        self._unrouted: list[tuple[str, Stretch, int]] = []
         self._unrouted_ends: list[tuple[str, Stretch]] = []
         self.own_part = HANDLER
         """Of steps of the request's own task that begin now."""
@@ -76,19 +80,32 @@ class Account:
         """Nobody waits for it any more: what still runs comes after the response."""
 
     def count(self, part: str, stretch: Stretch) -> None:
-        """Count a step that began in `part`."""
+        """Count a step of this thread that has just ended, and began in `part`."""
         endpoint = self._endpoint
         if endpoint is None:
-            self._unrouted.append((part, stretch))
+            is_long = stretch[0] > self._note_over_ns
+            began_ns = meter_of_this_thread().whole_began_ns() if is_long else 0
+            self._unrouted.append((part, stretch, began_ns))
             self._look_for_route()
         else:
-            if part is not AFTER:
-                self._hold_ns_sum += stretch[0]
-            endpoint.count_step(part, stretch, self._hold_ns_sum)
-            if stretch[0] > self._warn_over_ns:
-                warn_of_hold(endpoint, stretch, monotonic_ns())
+            self._count_step(endpoint, part, stretch)
+            if stretch[0] > self._note_over_ns:
+                began_ns = meter_of_this_thread().whole_began_ns()
+                self._note(endpoint, part, stretch, began_ns)
         if self._on_step is not None:
             self._on_step()
+
+    def _count_step(self, endpoint: Endpoint, part: str, stretch: Stretch) -> None:
+        if part is not AFTER:
+            self._hold_ns_sum += stretch[0]
+        endpoint.count_step(part, stretch, self._hold_ns_sum)
+
+    def _note(self, endpoint: Endpoint, part: str, stretch: Stretch, began_ns: int) -> None:
+        """Tell of a step that was long."""
+        if stretch.wall_ns > THRESHOLD_NS:
+            self._endpoints.stalls.note(endpoint.name, part, began_ns, stretch)
+        if stretch.wall_ns > self._warn_over_ns:
+            warn_of_hold(endpoint, stretch, monotonic_ns())
 
     def count_end(self, part: str, end: Stretch) -> None:
         """Charge the end of a step that was just counted in `part` to what comes after."""
@@ -134,10 +151,12 @@ class Account:
         endpoint.requests += 1
         proof = proof_memory()
         if proof is not None:
-            proof.settle(self.serial, f"{endpoint.method} {endpoint.route}")
+            proof.settle(self.serial, endpoint.name)
         self._scope = None  # tasks may outlive the request, and should not keep it
         steps, self._unrouted = self._unrouted, []
-        for part, stretch in steps:
-            self.count(part, stretch)
+        for part, stretch, began_ns in steps:
+            self._count_step(endpoint, part, stretch)
+            if stretch.wall_ns > self._note_over_ns:
+                self._note(endpoint, part, stretch, began_ns)
         for part, end in self._unrouted_ends:
             endpoint.move(part, AFTER, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unstall.histogram import Histogram
+from unstall.stalls import Stalls
 from unstall.warning import WarningState
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ class Endpoint:
         self.parts = {name: Part() for name in PARTS}
         self.warnings = WarningState()
 
+    @property
+    def name(self) -> str:
+        """Its method and route, as the snapshot calls it."""
+        return f"{self.method} {self.route}"
+
     def count_step(self, part_name: str, stretch: Stretch, request_hold_ns: int) -> None:
         """Count a step, and what the steps of its request came to so far.
 
@@ -149,9 +155,10 @@ class Endpoint:
 
 
 class Endpoints:
-    """Every endpoint seen."""
+    """Every endpoint seen, and the long steps of all of them."""
 
     def __init__(self, endpoints_max: int) -> None:
+        self.stalls = Stalls()
         self._endpoints_max = endpoints_max
         self._by_name: dict[tuple[str, str], Endpoint] = {}
         self._unmatched = Endpoint("*", UNMATCHED)

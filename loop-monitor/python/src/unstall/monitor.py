@@ -22,6 +22,9 @@ from unstall.snapshot import METRICS_PATH, SNAPSHOT_PATH, HistogramCounts, Snaps
 from unstall.steps import Steps
 from unstall.threads import count_threads
 
+_DIGITS_MAX = 20
+"""Of the largest number of 64 bits."""
+
 _MARK = "unstall.monitored"
 """In a request's scope: an outer monitor counts it already."""
 
@@ -109,28 +112,31 @@ class LoopMonitor:
             account.end()
             _reset(before)
 
-    def snapshot(self) -> Snapshot:
-        """Give everything the monitor knows now. Counters only grow; take differences."""
+    def snapshot(self, *, stalls_after: int | None = None) -> Snapshot:
+        """Give everything the monitor knows now. Counters only grow; take differences.
+
+        Of the long steps it tells the newest few, or all after a number that are kept.
+        """
         if not self._start.is_this_process():
             self._begin_anew()
         start = self._start
         loops = start.loops()
         why_holds_only = why_not_split()
+        is_split = why_holds_only is None
         lag = None if start.had_several_loops else HistogramCounts(log2_us=start.lag.trimmed())
         return Snapshot(
             schema=snapshot.schema(),
             start_id=start.start_id,
             mono_ns=monotonic_ns(),
             runtime=start.runtime,
-            mode="full-split" if why_holds_only is None else "holds",
+            mode="full-split" if is_split else "holds",
             loops=loops,
             endpoints={
-                f"{endpoint.method} {endpoint.route}": snapshot.counters(
-                    endpoint, is_split=why_holds_only is None
-                )
+                endpoint.name: snapshot.counters(endpoint, is_split=is_split)
                 for endpoint in self._endpoints.used()
             },
             loop_lag=lag,
+            stalls=snapshot.stalls_told(self._endpoints.stalls, stalls_after, is_split=is_split),
             threads=count_threads(loops),
             not_covered=not_covered(
                 why_holds_only=why_holds_only,
@@ -160,14 +166,16 @@ class LoopMonitor:
 
     async def _answer(self, path: str, scope: Scope, send: Send) -> None:
         content_type, headers = b"text/plain; charset=utf-8", []
-        reason = refusal(scope, self._token)
+        reason, after = refusal(scope, self._token), _stalls_after(scope)
         if reason is not None:
             status, body = 403, f"{REFUSAL_PREFIX}{reason}\n"
+        elif isinstance(after, str):
+            status, body = 400, f"{REFUSAL_PREFIX}{after}\n"
         elif scope["method"] not in ("GET", "HEAD"):
             status, body = 405, f"{REFUSAL_PREFIX}only GET and HEAD are answered here\n"
             headers.append((b"allow", b"GET, HEAD"))
         elif path == self._snapshot_path:
-            status, body = 200, json.dumps(self.snapshot(), separators=(",", ":"))
+            status, body = 200, _compact(self.snapshot(stalls_after=after))
             content_type = b"application/json"
         else:
             status, body = 200, prometheus.render(self.snapshot())
@@ -178,6 +186,22 @@ class LoopMonitor:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         shown = b"" if scope["method"] == "HEAD" else data
         await send({"type": "http.response.body", "body": shown})
+
+
+def _compact(document: Snapshot) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _stalls_after(scope: Scope) -> int | str | None:
+    """Give the number that the query asks for, if it does, or what is wrong with it."""
+    prefix = f"{snapshot.STALLS_AFTER}=".encode()
+    for parameter in scope.get("query_string", b"").split(b"&"):
+        if parameter.startswith(prefix):
+            number = parameter[len(prefix) :]
+            if not number.isdigit() or len(number) > _DIGITS_MAX:
+                return f"{snapshot.STALLS_AFTER}: a whole number is expected, such as 42"
+            return int(number)
+    return None
 
 
 def _reset(token: Token[Account | None]) -> None:

@@ -100,7 +100,7 @@ def has_interpreter_lock() -> bool:
 class ThreadMeter:
     """The stopwatch of one thread, for one step at a time; this one knows wall time only."""
 
-    __slots__ = ("_began_ns", "before_mark", "pid", "running", "thread")
+    __slots__ = ("_before_mark_began_ns", "_began_ns", "before_mark", "pid", "running", "thread")
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -110,6 +110,14 @@ class ThreadMeter:
         self.before_mark: Stretch | None = None
         """What the step was until its mark, if it has one; it goes on from there."""
         self._began_ns = 0
+        self._before_mark_began_ns = 0
+
+    def whole_began_ns(self) -> int:
+        """Say when the step began that runs or ran last, its mark or not.
+
+        By `perf_counter_ns`, which on Linux is the system's monotonic clock, as `monotonic_ns` is.
+        """
+        return self._began_ns if self.before_mark is None else self._before_mark_began_ns
 
     def begin(self, steps: Steps | None) -> None:
         """Begin a step; none may be running."""
@@ -119,9 +127,10 @@ class ThreadMeter:
 
     def mark(self) -> None:
         """Let what follows in the step that runs be told apart."""
-        running, before = self.running, self.end()
+        running, began_ns, before = self.running, self.whole_began_ns(), self.end()
         self.begin(running)
         self.before_mark = before
+        self._before_mark_began_ns = began_ns
 
     def end(self) -> Stretch:
         """End the step that runs, and say what it was, from its mark on."""

@@ -8,14 +8,17 @@ requests, and in the mode `holds` all that the kernel would have to tell.
 from typing import Literal, TypedDict
 
 from unstall.endpoints import Blocked, Endpoint
+from unstall.stalls import THRESHOLD_NS, Stalls
 from unstall.threads import Threads
 
 SNAPSHOT_PATH = "/__unstall/snapshot"
 METRICS_PATH = "/__unstall/metrics"
+STALLS_AFTER = "stalls_after"
+"""In the query of the snapshot: the number after which long steps are told."""
 
 SCHEMA_NAME = "unstall.snapshot"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 2
+SCHEMA_MINOR = 3
 
 
 class Schema(TypedDict):
@@ -86,6 +89,31 @@ class EndpointCounters(HoldCounters, total=False):
     blocked: BlockedCounters
 
 
+class Stall(TypedDict):
+    """One long step."""
+
+    number: int
+    began_ns: int
+    ended_ns: int
+    endpoint: str
+    part: str
+
+
+class SplitStall(Stall, total=False):
+    """With what the mode `holds` leaves out."""
+
+    blocked_ns: int
+
+
+class StallsTold(TypedDict):
+    """Long steps one by one: how many there were, and the newest, or those asked for."""
+
+    threshold_ns: int
+    seen: int
+    kept_max: int
+    told: list[SplitStall]
+
+
 class Snapshot(TypedDict):
     """Everything that the monitor knows at one moment."""
 
@@ -97,6 +125,7 @@ class Snapshot(TypedDict):
     loops: int
     endpoints: dict[str, EndpointCounters]
     loop_lag: HistogramCounts | None
+    stalls: StallsTold
     threads: Threads
     not_covered: list[str]
 
@@ -132,6 +161,25 @@ def counters(endpoint: Endpoint, *, is_split: bool) -> EndpointCounters:
         counts["runqueue_ns"] = endpoint.runqueue_ns
         counts["blocked"] = _blocked(endpoint.blocked)
     return counts
+
+
+def stalls_told(stalls: Stalls, after: int | None, *, is_split: bool) -> StallsTold:
+    """Give the long steps after a number, or the newest few."""
+    seen, steps = stalls.after(after)
+    told = [
+        SplitStall(
+            number=step.number,
+            began_ns=step.began_ns,
+            ended_ns=step.ended_ns,
+            endpoint=step.endpoint,
+            part=step.part,
+        )
+        for step in steps
+    ]
+    if is_split:
+        for stall, step in zip(told, steps, strict=True):
+            stall["blocked_ns"] = step.blocked_ns
+    return StallsTold(threshold_ns=THRESHOLD_NS, seen=seen, kept_max=stalls.kept_max, told=told)
 
 
 def _blocked(blocked: Blocked) -> BlockedCounters:
