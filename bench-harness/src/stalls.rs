@@ -8,6 +8,7 @@ mod overlap;
 
 use std::collections::BTreeMap;
 
+use unstall_loop_monitor::OTHER_ENDPOINT;
 use unstall_loop_monitor::wire::{HoldPart, Snapshot, Stall};
 use unstall_results::record::{BLAMES_MAX, Blame, Stalls, UnderWay};
 use unstall_scenarios::plan::Plan;
@@ -16,6 +17,9 @@ use crate::engine::{BlockMeasurement, RequestTimes};
 use crate::monitor_client::{Edge, readable};
 use crate::monitor_difference::requests_of;
 use overlap::{Hold, overlaps};
+
+/// Culprits that are told apart: more than a monitor has endpoints and lines, unless it makes them up.
+const CULPRITS_MAX: usize = 512;
 
 const OTHER_CLOCK: &str = "the service reads another monotonic clock than this machine's (another \
     machine, or a time namespace), so nobody can say whom its stalls kept waiting: run both on one \
@@ -133,19 +137,23 @@ struct Culprit {
 impl<'a> Culprits<'a> {
     fn place_of(&mut self, stall: &'a Stall, plan: &Plan, snapshot: &Snapshot) -> usize {
         let all = &mut self.all;
-        let key = (stall.endpoint.as_str(), stall.line.as_deref());
+        let mut key = (stall.endpoint.as_str(), stall.line.as_deref());
+        if all.len() >= CULPRITS_MAX && !self.places.contains_key(&key) {
+            key = (OTHER_ENDPOINT, None);
+        }
         *self.places.entry(key).or_insert_with(|| {
-            let sharing = requests_of(&stall.endpoint, &snapshot.endpoints, plan);
+            let (route, line) = key;
+            let sharing = requests_of(route, &snapshot.endpoints, plan);
             let sharing: Vec<_> = sharing.collect();
             let name = match &sharing[..] {
                 [(_, request)] => request.name.clone(),
-                _ => readable(&stall.endpoint),
+                _ => readable(route),
             };
             let own = sharing.iter();
             let own = own.filter_map(|(place, _)| u16::try_from(*place).ok());
             all.push(Culprit {
                 name,
-                line: stall.line.as_deref().map(readable),
+                line: line.map(readable),
                 own: own.collect(),
             });
             all.len() - 1

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use unstall_results::record::{Block, RunRecord};
+use unstall_results::record::{Block, RunRecord, Stalls};
 use unstall_results::store;
 
 /// `unstall-reference` is another package's program: `cargo build --workspace --bins` makes it.
@@ -42,6 +42,34 @@ fn blocked_polls(record: &RunRecord, arm: &str) -> (u64, u64) {
                 blocked + endpoint.blocks_over_200us,
             )
         })
+}
+
+/// The monitor told when the loop was held, and whom that kept waiting. A busy machine makes holds of
+/// polls that didn't block; blocking stores make one of nearly every request.
+fn assert_blamed(record: &RunRecord) {
+    let [before, after] = ["before", "after"].map(|arm| {
+        let all = blocks_of(record, arm).map(|block| block.stalls.as_ref());
+        let all: Vec<&Stalls> = all
+            .map(|stalls| stalls.expect("the monitor tells"))
+            .collect();
+        for stalls in &all {
+            assert_eq!(
+                (stalls.loops, stalls.unplaced),
+                (1, 0),
+                "{arm}: {stalls:#?}"
+            );
+            assert_eq!(stalls.requests_untold, 0, "{arm}");
+            let requests: u64 = stalls.victims.values().map(|victim| victim.requests).sum();
+            assert_eq!(requests, 1200, "{arm}");
+        }
+        let placed: u64 = all.iter().map(|stalls| stalls.placed).sum();
+        let waited = all.iter().flat_map(|stalls| &stalls.blame);
+        let waited_us: u64 = waited.map(|blame| blame.overlapped_us).sum();
+        (placed, waited_us)
+    });
+    eprintln!("long holds and waits for them in µs: before {before:?}, after {after:?}");
+    assert!(before.0 > 2 * after.0, "{before:?} {after:?}");
+    assert!(before.1 > 2 * after.1, "{before:?} {after:?}");
 }
 
 fn assert_document(document: &Value) {
@@ -111,8 +139,11 @@ fn a_step_is_measured_judged_and_written_and_its_async_stores_do_not_block() {
     assert!(requests >= 1200, "{requests}");
     assert!(blocked * 1000 <= requests, "after: {blocked} of {requests}");
 
+    assert_blamed(&record);
+
     let page = fs::read_to_string(out.join("report.html")).expect("the report");
     assert!(page.contains("Step 3"));
+    assert!(page.contains("Whom the stalls kept waiting"));
     let ledger = fs::read_to_string(out.join("async-migration-results.md")).expect("the ledger");
     assert!(ledger.contains(": Step 3: "), "{ledger}");
 }

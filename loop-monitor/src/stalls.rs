@@ -129,7 +129,9 @@ impl StallRing {
             Wanted::Newest => seen.saturating_sub(NEWEST),
             Wanted::After(number) => number.max(seen.saturating_sub(kept_max)),
         };
+        // Copied, so that nobody who has a line to tell waits for a reader.
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         let told = (oldest..seen).filter_map(|before| self.read(before + 1));
         let told = told.filter_map(|(number, [began_ns, ended_ns, blocked_ns, what])| {
             let (endpoint, line, part) = unpacked(what);
@@ -140,7 +142,7 @@ impl StallRing {
                 endpoint: endpoints.by_id(endpoint)?.key(),
                 part,
                 blocked_ns: blocked_known.then_some(blocked_ns),
-                line: lines.get(line.wrapping_sub(1)).map(ToString::to_string),
+                line: lines.get(line.wrapping_sub(1)).cloned(),
             })
         });
         wire::Stalls {

@@ -77,8 +77,8 @@ fn line<'r>(arms: &'r [BlamedArm], culprit: &str, victim: &str) -> Option<&'r st
     longest.and_then(|blame| blame.line.as_deref())
 }
 
-/// `GET usage (usage_today at src/redis.rs:17) held the loop for 84 % of the time of POST message
-/// before, 0 % after`.
+/// `GET usage (usage_today at src/redis.rs:17) held the loop for 84 % of the time that POST message
+/// took before, 0 % after`.
 pub(crate) fn sentence(arms: &[BlamedArm], pair: &Pair<'_>) -> String {
     let line = pair
         .line
@@ -88,23 +88,27 @@ pub(crate) fn sentence(arms: &[BlamedArm], pair: &Pair<'_>) -> String {
         0 | 1 => "the loop".to_owned(),
         several => format!("one of {several} loops"),
     };
+    // A request doesn't wait for itself.
+    let (others, victim) = match pair.culprit == pair.victim {
+        true => (" with other requests of its own", "it"),
+        false => ("", pair.victim),
+    };
+    let took = format!(" of the time that {victim} took");
     let shares: Vec<String> = arms
         .iter()
         .zip(&pair.by_arm)
-        .map(|(arm, seen)| {
+        .enumerate()
+        .map(|(place, (arm, seen))| {
             let share = seen.map_or_else(|| "–".to_owned(), |(_, share)| numbers::share(share));
+            let took = if place == 0 { &took[..] } else { "" };
             match arms.len() {
-                1 => share,
-                _ => format!("{share} {}", arm.arm),
+                1 => format!("{share}{took}"),
+                _ => format!("{share}{took} {}", arm.arm),
             }
         })
         .collect();
-    let victim = match pair.culprit == pair.victim {
-        true => "its other requests",
-        false => pair.victim,
-    };
     format!(
-        "{}{line} held {held} for {} of the time that {victim} took",
+        "{}{line} held {held}{others} for {}",
         pair.culprit,
         shares.join(", "),
     )

@@ -178,7 +178,9 @@ mod tests {
         for block in &mut record.blocks {
             if let Some(stalls) = &mut block.stalls {
                 stalls.placed = u64::MAX;
-                stalls.blame[0].overlapped_us = u64::MAX;
+                for blame in &mut stalls.blame {
+                    blame.overlapped_us = u64::MAX;
+                }
             }
         }
         let arms = blamed(&record);

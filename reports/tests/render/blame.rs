@@ -15,8 +15,8 @@ fn record() -> RunRecord {
         ..EndpointSpec::new(name, p50_ms)
     };
     let endpoints = [
-        spec("POST message", 22.0, 3_000.0),
-        spec("GET usage", 31.0, 9_000.0),
+        spec("POST message", 22.0, 600.0),
+        spec("GET usage", 31.0, 1_800.0),
     ];
     let mut record = synthetic::record(5, 5, 4_000, &endpoints);
     synthetic::add_stalls(&mut record);
