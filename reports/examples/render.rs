@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.csv`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
+//! (by the real comparison), `lasting`, `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `many`, `edges` or
 //! `hostile`.
 
 use std::error::Error;
@@ -18,8 +18,8 @@ use unstall_reports::{Entry, Report, csv, html, junit, markdown, terminal};
 mod fixture;
 
 /// What can be shown.
-const SHOWN: &str =
-    "steps, judged, objectives, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
+const SHOWN: &str = "steps, judged, lasting, objectives, pass, inconclusive, invalid, run, capacity, \
+    large, many, edges, hostile";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -31,10 +31,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         "steps" => vec![fixture::passing(), fixture::regressing()],
         "judged" => vec![fixture::judged()],
         "objectives" => vec![fixture::with_objectives()],
+        "lasting" => vec![fixture::lasting()],
         "pass" => vec![fixture::passing()],
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],
         "large" => vec![fixture::large()],
+        "many" => vec![fixture::many(25_000)],
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
         "run" | "capacity" => Vec::new(),

@@ -2,11 +2,10 @@
 
 use unstall_results::blame::{BlamedArm, blamed};
 use unstall_results::comparison::Metric;
-use unstall_results::level::Level;
-use unstall_results::record::{Blame, Block, RunRecord, Second, Stalls};
+use unstall_results::record::{Blame, RunRecord};
 
 use crate::asides::Aside;
-use crate::numbers::{self, as_f64};
+use crate::numbers;
 use crate::{observed, vocabulary};
 
 /// One culprit and one victim, in all arms.
@@ -165,69 +164,4 @@ pub(crate) fn doubt(arms: &[BlamedArm]) -> Option<String> {
         parts.push(format!("the times of {requests} not kept"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-/// One arm's middle values of a second of a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Moment {
-    /// Since the block began.
-    pub(crate) second: u32,
-    /// Requests that were due in it.
-    pub(crate) offered: f64,
-    /// Requests that completed in it.
-    pub(crate) completed: f64,
-    /// For how long a loop was held.
-    pub(crate) held_ms: f64,
-}
-
-/// By arm, the course of its blocks at one level: of each second, which all of them had as a whole,
-/// the middle one. Empty where no monitor told stalls.
-pub(crate) fn courses(record: &RunRecord, level: Level) -> Vec<(&str, Vec<Moment>)> {
-    let arms = observed::arms(record).into_iter();
-    arms.map(|arm| (arm, course(record, arm, level.key())))
-        .filter(|(_, course)| !course.is_empty())
-        .collect()
-}
-
-fn course(record: &RunRecord, arm: &str, level: u32) -> Vec<Moment> {
-    const SECOND_NS: u64 = 1_000_000_000;
-    let blocks: Vec<(&Block, &Stalls)> = observed::blocks(record)
-        .into_iter()
-        .filter(|block| block.arm == arm && block.level == level)
-        .filter_map(|block| Some((block, block.stalls.as_ref()?)))
-        .collect();
-    let whole_seconds = blocks
-        .iter()
-        .map(|(block, _)| block.wall_ns / SECOND_NS)
-        .min();
-    let seconds = u32::try_from(whole_seconds.unwrap_or(0)).unwrap_or(u32::MAX);
-    // A record from anywhere may claim to have lasted for ever: only what it has is looked at.
-    let kept = blocks.iter().map(|(block, _)| block.series.len()).max();
-    let seconds = seconds.min(u32::try_from(kept.unwrap_or(0)).unwrap_or(u32::MAX));
-    let moment = |second: u32| {
-        let of = |of: fn(&Second) -> u64| {
-            let seen = blocks.iter().map(|(block, _)| {
-                let series = block.series.iter();
-                series.filter(|one| one.second == second).map(of).sum()
-            });
-            as_f64(middle(seen.collect()))
-        };
-        let held_us = blocks.iter().map(|(_, stalls)| {
-            let place = usize::try_from(second).unwrap_or(usize::MAX);
-            stalls.by_second_us.get(place).copied().unwrap_or(0)
-        });
-        Moment {
-            second,
-            offered: of(|one| one.offered),
-            completed: of(|one| one.completed),
-            held_ms: as_f64(middle(held_us.collect())) / 1_000.0,
-        }
-    };
-    (0..seconds).map(moment).collect()
-}
-
-/// The upper one of two.
-fn middle(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! Charts as inline SVG, drawn with plotters.
 //!
 //! Plotters writes fixed colours. A report follows the reader's light or dark
-//! scheme, so each [`Role`] is drawn in a sentinel colour that becomes a CSS
-//! class afterwards; fonts and sizes are left to the page's style as well.
+//! scheme, so each [`Ink`] is drawn in a sentinel colour that becomes a CSS
+//! class afterwards; fonts and sizes are left to the page's style as well. A mark that
+//! has its row in a table carries the row's key, so that the page can show both together.
 
 mod axis;
 pub(crate) mod blocks;
@@ -10,6 +11,7 @@ pub(crate) mod percentiles;
 pub(crate) mod rates;
 pub(crate) mod seconds;
 pub(crate) mod stalls;
+pub(crate) mod timeline;
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Text};
@@ -46,10 +48,14 @@ pub(crate) enum Role {
     Label,
     /// A block that must not be judged.
     Spoilt,
+    /// What the load model wanted.
+    Offered,
+    /// One number divided by another.
+    Ratio,
 }
 
 impl Role {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Before,
         Self::After,
         Self::BeforeBlock,
@@ -57,6 +63,8 @@ impl Role {
         Self::Grid,
         Self::Label,
         Self::Spoilt,
+        Self::Offered,
+        Self::Ratio,
     ];
 
     /// The role of an arm's line and of its blocks' lines.
@@ -65,10 +73,6 @@ impl Role {
             "before" => (Self::Before, Self::BeforeBlock),
             _ => (Self::After, Self::AfterBlock),
         }
-    }
-
-    fn sentinel(self) -> RGBColor {
-        RGBColor(1, 0, self as u8)
     }
 
     fn class(self) -> &'static str {
@@ -80,7 +84,59 @@ impl Role {
             Self::Grid => "grid",
             Self::Label => "label",
             Self::Spoilt => "spoilt",
+            Self::Offered => "offered",
+            Self::Ratio => "ratio",
         }
+    }
+}
+
+/// A role, and the key of the table's row that says the same in numbers; 0 is no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ink {
+    role: Role,
+    key: u16,
+}
+
+impl Ink {
+    /// The mark of the row with this index. Beyond what a sentinel can hold a mark has no row.
+    fn of_row(role: Role, index: usize) -> Self {
+        let key = u16::try_from(index + 1).unwrap_or(0);
+        Self {
+            role,
+            key: if key < KEYS { key } else { 0 },
+        }
+    }
+
+    /// Red is never 0, which plotters itself uses for black.
+    fn sentinel(self) -> RGBColor {
+        let [high, low] = self.key.to_be_bytes();
+        RGBColor(high + 1, low, self.role as u8)
+    }
+
+    fn of_sentinel(hex: &str) -> Option<Self> {
+        let number = u32::from_str_radix(hex, 16).ok()?;
+        let [_, red, low, role] = number.to_be_bytes();
+        Some(Self {
+            role: *Role::ALL.get(usize::from(role))?,
+            key: u16::from_be_bytes([red.checked_sub(1)?, low]),
+        })
+    }
+}
+
+impl From<Role> for Ink {
+    fn from(role: Role) -> Self {
+        Self { role, key: 0 }
+    }
+}
+
+/// Keys that fit into a sentinel: one more than its red and green can tell apart.
+const KEYS: u16 = 255 * 256;
+
+/// The key of a row that marks of a chart refer to, as the page's attribute.
+pub(crate) fn row_key(index: usize) -> String {
+    match Ink::of_row(Role::Label, index).key {
+        0 => String::new(),
+        key => format!(" data-k=\"{key}\""),
     }
 }
 
@@ -88,9 +144,9 @@ impl Role {
 struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
 impl Canvas<'_> {
-    fn line(&self, role: Role, points: Vec<(i32, i32)>, width: u32) {
+    fn line(&self, ink: impl Into<Ink>, points: Vec<(i32, i32)>, width: u32) {
         let style = ShapeStyle {
-            color: role.sentinel().to_rgba(),
+            color: ink.into().sentinel().to_rgba(),
             filled: false,
             stroke_width: width,
         };
@@ -99,9 +155,9 @@ impl Canvas<'_> {
             .expect("drawing into a String cannot fail");
     }
 
-    fn dot(&self, role: Role, at: (i32, i32), radius: i32, filled: bool) {
+    fn dot(&self, ink: impl Into<Ink>, at: (i32, i32), radius: i32, filled: bool) {
         let style = ShapeStyle {
-            color: role.sentinel().to_rgba(),
+            color: ink.into().sentinel().to_rgba(),
             filled,
             stroke_width: 3,
         };
@@ -110,10 +166,17 @@ impl Canvas<'_> {
             .expect("drawing into a String cannot fail");
     }
 
-    fn text(&self, role: Role, text: &str, at: (i32, i32), horizontal: HPos, vertical: VPos) {
+    fn text(
+        &self,
+        ink: impl Into<Ink>,
+        text: &str,
+        at: (i32, i32),
+        horizontal: HPos,
+        vertical: VPos,
+    ) {
         let style = ("sans-serif", FONT)
             .into_font()
-            .color(&role.sentinel())
+            .color(&ink.into().sentinel())
             .pos(Pos::new(horizontal, vertical));
         self.0
             .draw(&Text::new(text, at, style))
@@ -151,18 +214,7 @@ fn draw(title: &str, paint: impl FnOnce(&Canvas<'_>)) -> String {
 /// Turns sentinel colours into classes and leaves sizes and fonts to the page.
 fn themed(svg: &str, title: &str) -> String {
     let open = svg.find('>').map_or(0, |end| end + 1);
-    let mut body = svg[open..].to_owned();
-    for role in Role::ALL {
-        let RGBColor(r, g, b) = role.sentinel();
-        let colour = format!("#{r:02X}{g:02X}{b:02X}");
-        let class = format!(" class=\"{}\"", role.class());
-        body = body
-            .replace(&format!(" stroke=\"{colour}\""), &class)
-            .replace(
-                &format!(" fill=\"{colour}\""),
-                &format!(" class=\"{} fill\"", role.class()),
-            );
-    }
+    let mut body = inked(&svg[open..]);
     for default in [
         " opacity=\"1\"",
         " stroke=\"none\"",
@@ -183,6 +235,35 @@ fn themed(svg: &str, title: &str) -> String {
     )
 }
 
+/// Replaces each sentinel colour by the class and the key that it stands for.
+fn inked(svg: &str) -> String {
+    let mut out = String::with_capacity(svg.len());
+    let mut rest = svg;
+    while let Some(at) = rest.find("=\"#") {
+        let (head, tail) = rest.split_at(at);
+        let filled = head.strip_suffix(" fill");
+        let ink = tail.get(3..9).and_then(Ink::of_sentinel);
+        match (filled.or_else(|| head.strip_suffix(" stroke")), ink) {
+            (Some(before), Some(Ink { role, key })) if tail[9..].starts_with('"') => {
+                let fill = if filled.is_some() { " fill" } else { "" };
+                out.push_str(before);
+                out.push_str(&format!(" class=\"{}{fill}\"", role.class()));
+                if key > 0 {
+                    out.push_str(&format!(" data-k=\"{key}\""));
+                }
+                rest = &tail[10..];
+            }
+            _ => {
+                out.push_str(head);
+                out.push_str(&tail[..3]);
+                rest = &tail[3..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A float on the pixel grid; charts clamp far outside values to the surface.
 #[expect(
     clippy::cast_possible_truncation,
@@ -195,6 +276,20 @@ fn pixel(value: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_keeps_the_key_of_its_row() {
+        for index in [0, 1, 254, 255, 256, 65_278] {
+            let svg = draw("keys", |canvas| {
+                canvas.dot(Ink::of_row(Role::Ratio, index), (5, 5), 4, false);
+            });
+            let expected = format!("class=\"ratio\" data-k=\"{}\"", index + 1);
+            assert!(svg.contains(&expected), "{index}: {svg}");
+            assert_eq!(row_key(index), format!(" data-k=\"{}\"", index + 1));
+        }
+        assert_eq!(row_key(65_279), "");
+        assert_eq!(row_key(1_000_000), "");
+    }
 
     #[test]
     fn no_fixed_colour_or_font_is_left() {

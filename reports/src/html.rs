@@ -1,17 +1,22 @@
-//! The report as one HTML file: no request to anywhere, no script, readable in
-//! ten seconds and printable.
+//! The report as one HTML file: no request to anywhere, readable in ten seconds and printable.
 //!
-//! Order: the answer (sentence, verdict, validity, worst cell, next action), the
-//! ledger when several steps were measured, then each measurement with its
-//! cells, criteria, bystander, event loop, percentiles, streams, answers, course and
-//! environment.
+//! Order: the answer (sentence, verdict, validity, worst cell, what held the loop, next action), the
+//! ledger when several steps were measured, then each measurement: what changed, why, response
+//! times, course, trust.
+//!
+//! Everything is there without a script. The one that is inline filters cells, lights up a mark of a
+//! chart with its row, and keeps the reader's choices in the address; the policy of the page
+//! lets no other script run.
 
 mod answer;
 mod answers;
 mod blame;
+mod blocks;
 mod bystander;
 mod capacity;
 mod cells;
+mod certificate;
+mod course;
 mod curves;
 mod environment;
 mod event_loop;
@@ -21,16 +26,25 @@ mod measurement;
 mod objectives;
 mod observations;
 mod panel;
+mod permalink;
 mod streams;
 mod table;
+mod trust;
 mod watched;
+mod why;
 
 use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
 
 use crate::{Entry, Report, escape};
 
 /// Inline style of the page.
 const STYLE: &str = include_str!("html/style.css");
+/// Inline script of the page: what it adds to a page that works without it.
+const SCRIPT: &str = include_str!("html/page.js");
 
 /// Renders the report as one self-contained HTML document.
 pub fn render(report: &Report<'_>) -> String {
@@ -46,10 +60,11 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">Skip to the answer</a>"
+         <a class=\"skip\" href=\"#main\">Skip to the answer</a>",
+        policy = policy()
     )?;
     writeln!(
         out,
@@ -60,7 +75,7 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     answer::write(out, report)?;
     ledger::write(out, report)?;
     for (index, entry) in report.entries.iter().enumerate() {
-        measurement::write(out, index, entry)?;
+        measurement::write(out, index, entry, report.certificate)?;
     }
     let compares = |entry: &Entry<'_>| entry.comparison.is_some() && entry.capacity().is_none();
     let intervals = match report.entries.iter().any(compares) {
@@ -71,12 +86,16 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
         out,
         "</main>\n<footer><p>Make this report again: <code>{}</code></p>\
          <p>{intervals}A block is one process start under one stretch of load.</p></footer>\n\
-         </body>\n</html>",
+         <script>{SCRIPT}</script>\n</body>\n</html>",
         escape::markup_prose(&report.command)
     )
 }
 
-/// The anchor of a measurement.
-fn anchor(index: usize) -> String {
-    format!("m{}", index + 1)
+/// What the page may do: run this one script and nothing else, ask nobody for anything.
+fn policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; \
+         base-uri 'none'; form-action 'none'"
+    )
 }

@@ -4,11 +4,11 @@
 //! comparison; a record without a single good block shows all of them, since
 //! seeing why is then the point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::level::Level;
-use unstall_results::record::{Block, ErrorKind, RunRecord};
+use unstall_results::record::{Block, ErrorKind, RunRecord, Second};
 
 use crate::numbers::{self, as_f64};
 
@@ -70,9 +70,11 @@ pub(crate) fn endpoints(record: &RunRecord) -> Vec<&str> {
         .iter()
         .map(|endpoint| endpoint.name.as_str())
         .collect();
+    // Of tens of thousands of names, too.
+    let mut known: HashSet<&str> = names.iter().copied().collect();
     for block in &record.blocks {
         for name in block.endpoints.keys() {
-            if !names.contains(&name.as_str()) {
+            if known.insert(name) {
                 names.push(name);
             }
         }
@@ -260,19 +262,128 @@ pub(crate) fn block_medians_us(record: &RunRecord) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// (second, arm) → the p95 in µs of that second in each good block that reached it;
-/// never an empty list.
-pub(crate) fn p95_by_second(record: &RunRecord, level: Level) -> BTreeMap<(u32, &str), Vec<u64>> {
-    let mut seconds: BTreeMap<(u32, &str), Vec<u64>> = BTreeMap::new();
+/// What happened per second, over one second or as a mean of several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Rates {
+    /// Intended.
+    pub(crate) offered: f64,
+    /// Answered as they should be.
+    pub(crate) completed: f64,
+    /// Failed.
+    pub(crate) failed: f64,
+}
+
+/// One second since the blocks' begin, of one arm.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SecondOfArm<'r> {
+    /// From 0.
+    pub(crate) second: u32,
+    /// Name of the arm.
+    pub(crate) arm: &'r str,
+    /// Good blocks that lasted until its end.
+    pub(crate) blocks: usize,
+    /// Their mean.
+    pub(crate) rates: Rates,
+    /// The middle one of their p95, where any had answers.
+    pub(crate) p95_us: Option<u64>,
+    /// For how long a loop was held, mean of the blocks whose monitor told it.
+    pub(crate) held_ms: Option<f64>,
+}
+
+/// The seconds that a block lasted for in full: its last one is cut, and would look like a fall.
+pub(crate) fn full_seconds(block: &Block) -> impl Iterator<Item = &Second> {
+    let full = block.wall_ns / 1_000_000_000;
+    let is_full = move |second: &&Second| u64::from(second.second) < full;
+    block.series.iter().filter(is_full)
+}
+
+/// Every full second of one level, by second and then in the order of the arms.
+pub(crate) fn seconds(record: &RunRecord, level: Level) -> Vec<SecondOfArm<'_>> {
+    let mut found: BTreeMap<(u32, usize), Vec<(&Block, &Second)>> = BTreeMap::new();
+    let arms = arms(record);
     for block in blocks(record) {
-        for second in block.series.iter().filter(|_| block.level == level.key()) {
-            if let Some(p95_us) = second.p95_us {
-                seconds
-                    .entry((second.second, &block.arm))
-                    .or_default()
-                    .push(p95_us);
-            }
+        let arm = arms.iter().position(|arm| *arm == block.arm);
+        let (Some(arm), true) = (arm, block.level == level.key()) else {
+            continue;
+        };
+        for second in full_seconds(block) {
+            let of_blocks = found.entry((second.second, arm)).or_default();
+            of_blocks.push((block, second));
         }
     }
-    seconds
+    let of_arm = |((second, arm), of_blocks): ((u32, usize), Vec<(&Block, &Second)>)| {
+        let blocks = as_f64(u64::try_from(of_blocks.len()).unwrap_or(u64::MAX));
+        let mean = |of: fn(&Second) -> u64| {
+            as_f64(total(of_blocks.iter().map(|(_, second)| of(second)))) / blocks
+        };
+        let mut p95_us: Vec<u64> = of_blocks
+            .iter()
+            .filter_map(|(_, second)| second.p95_us)
+            .collect();
+        p95_us.sort_unstable();
+        SecondOfArm {
+            second,
+            arm: arms[arm],
+            blocks: of_blocks.len(),
+            rates: Rates {
+                offered: mean(|second| second.offered),
+                completed: mean(|second| second.completed),
+                failed: mean(|second| second.errors),
+            },
+            p95_us: p95_us.get(p95_us.len() / 2).copied(),
+            held_ms: held_ms(second, of_blocks.iter().map(|(block, _)| *block)),
+        }
+    };
+    found.into_iter().map(of_arm).collect()
+}
+
+/// The mean of one second over the blocks whose monitor told its holds.
+fn held_ms<'r>(second: u32, blocks: impl Iterator<Item = &'r Block>) -> Option<f64> {
+    let place = usize::try_from(second).ok()?;
+    let held_us: Vec<u64> = blocks
+        .filter_map(|block| block.stalls.as_ref())
+        // Beyond the last hold there is none.
+        .map(|stalls| stalls.by_second_us.get(place).copied().unwrap_or(0))
+        .collect();
+    let count = u64::try_from(held_us.len())
+        .ok()
+        .filter(|count| *count > 0)?;
+    Some(as_f64(total(held_us.into_iter())) / as_f64(count) / 1_000.0)
+}
+
+/// Arm, and answers in each full second, of the first `blocks_max` good blocks at one level.
+pub(crate) fn rates_by_block(
+    record: &RunRecord,
+    level: Level,
+    blocks_max: usize,
+) -> Vec<(&str, Vec<(u32, f64)>)> {
+    let of_level = blocks(record)
+        .into_iter()
+        .filter(|block| block.level == level.key());
+    of_level
+        .take(blocks_max)
+        .map(|block| {
+            let rates = full_seconds(block)
+                .map(|second| (second.second, as_f64(second.completed)))
+                .collect();
+            (block.arm.as_str(), rates)
+        })
+        .collect()
+}
+
+/// Which spoilt blocks were measured again: per block, in run order, the index of the one that took its
+/// place.
+pub(crate) fn redone(record: &RunRecord) -> Vec<Option<usize>> {
+    let key = |block: &Block| (block.arm.clone(), block.pair, block.level);
+    let blocks = &record.blocks;
+    let mut last = BTreeMap::new();
+    let mut taken = vec![None; blocks.len()];
+    for (index, block) in blocks.iter().enumerate() {
+        if let Some(earlier) = last.insert(key(block), index)
+            && !blocks[earlier].validity.ok
+        {
+            taken[earlier] = Some(index);
+        }
+    }
+    taken
 }

@@ -42,12 +42,19 @@ pub(crate) fn group(cell: &Cell) -> Group {
 
 /// Cells of one group, worst first; equals keep the order of the comparison.
 pub(crate) fn cells(comparison: &Comparison, wanted: Group) -> Vec<&Cell> {
-    let mut cells: Vec<&Cell> = comparison
+    let indexed = indexed_cells(comparison, wanted).into_iter();
+    indexed.map(|(_, cell)| cell).collect()
+}
+
+/// The same, each with its index in the comparison.
+pub(crate) fn indexed_cells(comparison: &Comparison, wanted: Group) -> Vec<(usize, &Cell)> {
+    let mut cells: Vec<(usize, &Cell)> = comparison
         .cells
         .iter()
-        .filter(|cell| group(cell) == wanted)
+        .enumerate()
+        .filter(|(_, cell)| group(cell) == wanted)
         .collect();
-    cells.sort_by(|a, b| {
+    cells.sort_by(|(_, a), (_, b)| {
         badness(a)
             .cmp(&badness(b))
             .then_with(|| magnitude(b).total_cmp(&magnitude(a)))

@@ -2,7 +2,7 @@
 
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, pixel};
+use super::{BOTTOM, Canvas, FONT, LEFT, RIGHT, Role, TOP, pixel};
 use crate::numbers;
 
 /// Beyond this ratio a linear axis would press the smaller arm onto its floor.
@@ -195,6 +195,68 @@ impl Rates {
     }
 }
 
+/// A vertical, logarithmic axis of ratios, with 1 on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ratios {
+    low: f64,
+    high: f64,
+}
+
+/// Ratios that may get a tick.
+const RATIO_TICKS: [f64; 19] = [
+    0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0, 20.0,
+    100.0, 1_000.0,
+];
+
+impl Ratios {
+    /// Fits ratios above 0 on both sides of 1, and a little more on both ends.
+    pub(super) fn fit(min: f64, max: f64) -> Self {
+        Self {
+            low: min.min(0.9) * 0.94,
+            high: max.max(1.0 / 0.9) / 0.94,
+        }
+    }
+
+    pub(super) fn y(self, ratio: f64) -> i32 {
+        let share = (ratio.max(self.low) / self.low).ln() / (self.high / self.low).ln();
+        pixel(f64::from(BOTTOM) - share.clamp(0.0, 1.0) * f64::from(BOTTOM - TOP))
+    }
+
+    /// Those in range; where that is many, without the ones that would stand too close.
+    fn ticks(self) -> Vec<f64> {
+        let mut ticks: Vec<f64> = Vec::new();
+        let inside = |tick: &&f64| (self.low..=self.high).contains(*tick);
+        for tick in RATIO_TICKS.iter().filter(inside) {
+            let is_one = (*tick - 1.0).abs() < 1e-9;
+            let is_close = |last: &f64| self.y(*last) - self.y(*tick) < FONT + 6;
+            while is_one && ticks.last().is_some_and(is_close) {
+                ticks.pop();
+            }
+            if !ticks.last().is_some_and(is_close) {
+                ticks.push(*tick);
+            }
+        }
+        ticks
+    }
+
+    /// Draws grid lines and their labels; that of 1 is drawn as an axis.
+    pub(super) fn draw(self, canvas: &Canvas<'_>) {
+        for tick in self.ticks() {
+            let y = self.y(tick);
+            let is_one = (tick - 1.0).abs() < 1e-9;
+            let (role, width) = if is_one {
+                (Role::Label, 2)
+            } else {
+                (Role::Grid, 1)
+            };
+            canvas.line(role, vec![(LEFT, y), (RIGHT, y)], width);
+            let label = format!("×{}", numbers::tick(tick));
+            let at = (LEFT - 12, y);
+            canvas.text(Role::Label, &label, at, HPos::Right, VPos::Center);
+        }
+    }
+}
+
 /// The next of 1, 2, 5 × 10ᵏ at or above a raw step.
 fn nice_step(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.max(1e-6).log10().floor());
@@ -231,6 +293,25 @@ mod tests {
         );
         let one = Rates::fit(3.0, 3.0);
         assert!(one.x(3.0) > LEFT && one.x(3.0) < RIGHT);
+    }
+
+    #[test]
+    fn ratios_always_show_1_and_no_labels_that_overlap() {
+        for (min, max) in [
+            (1.0, 1.0),
+            (0.97, 1.04),
+            (0.5, 1.0),
+            (0.001, 300.0),
+            (1.0, 4.0),
+        ] {
+            let axis = Ratios::fit(min, max);
+            let ticks = axis.ticks();
+            assert!(ticks.contains(&1.0), "{min} … {max}: {ticks:?}");
+            for pair in ticks.windows(2) {
+                assert!(axis.y(pair[0]) - axis.y(pair[1]) > FONT, "{ticks:?}");
+            }
+            assert!((TOP..=BOTTOM).contains(&axis.y(min)) && (TOP..=BOTTOM).contains(&axis.y(max)));
+        }
     }
 
     #[test]

@@ -1,59 +1,75 @@
-//! Every block at the moment it ran: a drift of the machine, a slow first
+//! A number of every block at the moment it ran: a drift of the machine, a slow first
 //! block or an unlucky order would be visible here.
 
 use plotters::style::text_anchor::{HPos, VPos};
 use unstall_results::record::RunRecord;
 
 use super::axis::{Horizontal, Vertical};
-use super::{Role, draw};
+use super::{Ink, Role, draw};
 use crate::numbers::as_f64;
 
-/// Draws each block's median response time (`medians_us`, in run order) over the
-/// time of the measurement;
-/// `None` when fewer than two blocks have any.
-pub(crate) fn render(
-    title: &str,
-    record: &RunRecord,
-    medians_us: &[Option<u64>],
-) -> Option<String> {
-    let start = record
-        .blocks
+/// What is drawn of each block.
+pub(crate) struct Subject<'s> {
+    /// What a screen reader says instead of the chart.
+    pub(crate) title: &'s str,
+    /// Name of the vertical axis, with its unit.
+    pub(crate) axis: &'s str,
+    /// One per block, in run order.
+    pub(crate) values: &'s [Option<f64>],
+}
+
+/// One mark.
+struct Mark<'r> {
+    index: usize,
+    arm: &'r str,
+    is_valid: bool,
+    at_s: f64,
+    value: f64,
+}
+
+/// Draws the blocks over the time of the measurement; `None` when fewer than two have a value.
+pub(crate) fn render(record: &RunRecord, subject: &Subject<'_>) -> Option<String> {
+    let blocks = &record.blocks;
+    let start = blocks.iter().map(|block| block.started_mono_ns).min()?;
+    let marks: Vec<Mark<'_>> = blocks
         .iter()
-        .map(|block| block.started_mono_ns)
-        .min()?;
-    let points: Vec<(&str, bool, f64, f64)> = record
-        .blocks
-        .iter()
-        .zip(medians_us)
-        .filter_map(|(block, median_us)| {
-            let at_s = as_f64(block.started_mono_ns - start) / 1e9;
-            let median_ms = as_f64((*median_us)?) / 1_000.0;
-            Some((block.arm.as_str(), block.validity.ok, at_s, median_ms))
+        .zip(subject.values)
+        .enumerate()
+        .filter_map(|(index, (block, value))| {
+            Some(Mark {
+                index,
+                arm: &block.arm,
+                is_valid: block.validity.ok,
+                at_s: as_f64(block.started_mono_ns - start) / 1e9,
+                value: (*value)?,
+            })
         })
         .collect();
-    if points.len() < 2 {
+    if marks.len() < 2 {
         return None;
     }
-    let y_max = points.iter().map(|point| point.3).fold(0.0, f64::max);
-    let y_min = points
-        .iter()
-        .map(|point| point.3)
-        .fold(f64::INFINITY, f64::min);
-    let x_max = points.iter().map(|point| point.2).fold(0.0, f64::max);
+    let values = || marks.iter().map(|mark| mark.value);
+    let (y_min, y_max) = (
+        values().fold(f64::INFINITY, f64::min),
+        values().fold(0.0, f64::max),
+    );
+    let x_max = marks.iter().map(|mark| mark.at_s).fold(0.0, f64::max);
     let (vertical, horizontal) = (Vertical::fit(y_min, y_max), Horizontal::fit(x_max));
-    Some(draw(title, |canvas| {
+    Some(draw(subject.title, |canvas| {
         vertical.draw(canvas);
         horizontal.draw(canvas);
         canvas.axis_names(
-            &vertical.name("median, ms"),
+            &vertical.name(subject.axis),
             "seconds since the first block",
         );
-        for (arm, valid, at_s, median_ms) in &points {
-            let at = (horizontal.x(*at_s), vertical.y(*median_ms));
-            if *valid {
-                canvas.dot(Role::of_arm(arm).0, at, 8, *arm != "before");
+        for mark in &marks {
+            let at = (horizontal.x(mark.at_s), vertical.y(mark.value));
+            if mark.is_valid {
+                let ink = Ink::of_row(Role::of_arm(mark.arm).0, mark.index);
+                canvas.dot(ink, at, 8, mark.arm != "before");
             } else {
-                canvas.text(Role::Spoilt, "✕", at, HPos::Center, VPos::Center);
+                let ink = Ink::of_row(Role::Spoilt, mark.index);
+                canvas.text(ink, "✕", at, HPos::Center, VPos::Center);
             }
         }
     }))

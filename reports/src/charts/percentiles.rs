@@ -8,8 +8,8 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use unstall_results::histogram::LatencyHistogram;
 
-use super::axis::{self, Vertical};
-use super::{BOTTOM, Canvas, LEFT, RIGHT, Role, TOP, draw, pixel};
+use super::axis::{self, Ratios, Vertical};
+use super::{BOTTOM, Canvas, Ink, LEFT, RIGHT, Role, TOP, draw, pixel};
 use crate::numbers::as_f64;
 use crate::observed::{self, Times};
 
@@ -26,6 +26,9 @@ const POINTS: u32 = 72;
 /// Points per faint curve of one block.
 const POINTS_OF_BLOCK: u32 = 28;
 
+/// (−log₁₀(1 − q), value).
+type Points = Vec<(f64, f64)>;
+
 /// One arm of a chart.
 pub(crate) struct Curve<'s> {
     /// Name of the arm.
@@ -34,12 +37,12 @@ pub(crate) struct Curve<'s> {
     pub(crate) times: &'s Times<'s>,
 }
 
-/// How the charts of one measurement are drawn.
+/// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     /// One faint curve per block.
     pub(crate) with_blocks: bool,
-    /// Logarithmic milliseconds: the same for all charts that stand side by side.
+    /// Logarithmic milliseconds.
     pub(crate) logarithmic: bool,
 }
 
@@ -66,13 +69,14 @@ pub(crate) fn needs_logarithm(curves: &[Curve<'_>]) -> bool {
 /// Draws the curves; `None` when no arm has enough measurements. `of` names what is counted.
 pub(crate) fn render(title: &str, of: &str, curves: &[Curve<'_>], look: Look) -> Option<String> {
     let (median_min, y_max) = range(curves)?;
-    let drawn: Vec<(&Curve<'_>, Vec<(f64, f64)>)> = curves
+    let drawn: Vec<(usize, &Curve<'_>, Points)> = curves
         .iter()
-        .filter_map(|curve| Some((curve, points(&curve.times.all, POINTS)?)))
+        .enumerate()
+        .filter_map(|(row, curve)| Some((row, curve, points(&curve.times.all, POINTS)?)))
         .collect();
     let x_max = drawn
         .iter()
-        .filter_map(|(_, points)| points.last().map(|last| last.0))
+        .filter_map(|(_, _, points)| points.last().map(|last| last.0))
         .reduce(f64::max)?;
     let vertical = Vertical::with_scale(median_min, y_max, look.logarithmic);
     let x = |at: f64| pixel(f64::from(LEFT) + at / x_max * f64::from(RIGHT - LEFT));
@@ -87,7 +91,7 @@ pub(crate) fn render(title: &str, of: &str, curves: &[Curve<'_>], look: Look) ->
                 .collect()
         };
         if look.with_blocks {
-            for (curve, _) in &drawn {
+            for (_, curve, _) in &drawn {
                 for block in &curve.times.per_block {
                     if let Some(points) = points(block, POINTS_OF_BLOCK) {
                         canvas.line(Role::of_arm(curve.arm).1, pixels(&points), 2);
@@ -95,15 +99,63 @@ pub(crate) fn render(title: &str, of: &str, curves: &[Curve<'_>], look: Look) ->
                 }
             }
         }
-        for (curve, points) in &drawn {
-            canvas.line(Role::of_arm(curve.arm).0, pixels(points), 5);
+        for (row, curve, points) in &drawn {
+            let ink = Ink::of_row(Role::of_arm(curve.arm).0, *row);
+            canvas.line(ink, pixels(points), 5);
         }
     }))
 }
 
+/// Draws the second arm's times divided by the first one's, percentile by percentile, as far as
+/// both samples reach; `None` when one has too few.
+pub(crate) fn render_ratio(
+    title: &str,
+    of: &str,
+    before: &LatencyHistogram,
+    after: &LatencyHistogram,
+) -> Option<String> {
+    let ratios = ratios(before, after)?;
+    let x_max = ratios.last()?.0;
+    let values = || ratios.iter().map(|point| point.1);
+    let vertical = Ratios::fit(values().fold(1.0, f64::min), values().fold(1.0, f64::max));
+    let x = |at: f64| pixel(f64::from(LEFT) + at / x_max * f64::from(RIGHT - LEFT));
+    Some(draw(title, |canvas| {
+        vertical.draw(canvas);
+        quantile_ticks(canvas, x_max, &x);
+        canvas.axis_names("after ÷ before", &format!("percentile of {of}"));
+        let points = ratios
+            .iter()
+            .map(|(at, ratio)| (x(*at), vertical.y(*ratio)))
+            .collect();
+        canvas.line(Role::Ratio, points, 5);
+    }))
+}
+
+/// (−log₁₀(1 − q), after ÷ before); none where a time is 0, which no ratio can be taken of.
+fn ratios(before: &LatencyHistogram, after: &LatencyHistogram) -> Option<Points> {
+    let end = observed::quantile_max(before.count().min(after.count()))?;
+    let x_max = -(1.0 - end).log10();
+    let (before, after) = (
+        points_to(before, x_max, POINTS)?,
+        points_to(after, x_max, POINTS)?,
+    );
+    let ratios: Points = before
+        .iter()
+        .zip(&after)
+        .filter(|((_, before_ms), (_, after_ms))| *before_ms > 0.0 && *after_ms > 0.0)
+        .map(|((x, before_ms), (_, after_ms))| (*x, after_ms / before_ms))
+        .collect();
+    (ratios.len() > 1).then_some(ratios)
+}
+
 /// (−log₁₀(1 − q), ms) up to where the sample ends.
-fn points(histogram: &LatencyHistogram, count: u32) -> Option<Vec<(f64, f64)>> {
+fn points(histogram: &LatencyHistogram, count: u32) -> Option<Points> {
     let x_max = -(1.0 - observed::quantile_max(histogram.count())?).log10();
+    points_to(histogram, x_max, count)
+}
+
+/// The same up to `x_max`, which the sample must reach.
+fn points_to(histogram: &LatencyHistogram, x_max: f64, count: u32) -> Option<Points> {
     let mut curve = histogram.curve();
     let (mut share, mut us) = curve.next()?;
     let mut points = Vec::with_capacity(count as usize + 1);
@@ -121,7 +173,8 @@ fn points(histogram: &LatencyHistogram, count: u32) -> Option<Vec<(f64, f64)>> {
 fn quantile_ticks(canvas: &Canvas<'_>, x_max: f64, x: &dyn Fn(f64) -> i32) {
     for (quantile, label) in TICKS {
         let at = -(1.0 - quantile).log10();
-        if at > x_max * 1.001 {
+        // But for rounding, no tick stands where the sample doesn't reach.
+        if at > x_max + 1e-9 {
             break;
         }
         let at = x(at);

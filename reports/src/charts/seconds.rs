@@ -21,9 +21,7 @@ pub(crate) fn render(title: &str, record: &RunRecord, level: Level) -> Option<St
         .filter(|block| block.level == level.key())
         .take(BLOCKS_MAX)
         .map(|block| {
-            let points: Vec<(f64, f64)> = block
-                .series
-                .iter()
+            let points: Vec<(f64, f64)> = observed::full_seconds(block)
                 .filter_map(|second| {
                     Some((f64::from(second.second), as_f64(second.p95_us?) / 1_000.0))
                 })

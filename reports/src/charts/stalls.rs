@@ -1,74 +1,41 @@
-//! The course of a block in two charts with the same seconds below: how long a loop was held in each,
-//! and what was offered and completed meanwhile.
+//! For how long a loop was held in each second of a block, with the same seconds below as the rates.
+
+use unstall_results::record::RunRecord;
 
 use super::axis::{Horizontal, Vertical};
-use super::{Role, draw};
-use crate::blame::Moment;
+use super::{Ink, Role, draw};
+use crate::observed::{self, SecondOfArm};
 
-/// Shorter blocks have no course worth a chart.
-const SECONDS_MIN: usize = 3;
-
-const SECONDS: &str = "seconds since the block began";
-
-/// Draws for how long a loop was held in each second, one line per arm; `None` when the blocks are
-/// too short.
-pub(crate) fn held(title: &str, courses: &[(&str, Vec<Moment>)]) -> Option<String> {
-    let horizontal = horizontal(courses)?;
-    let all = courses.iter().flat_map(|(_, course)| course);
-    let most = all.map(|moment| moment.held_ms).fold(0.0, f64::max);
-    let vertical = Vertical::with_scale(0.0, most, false);
+/// Draws one line per arm, by `seconds` (one per row of the table, in its order); `None` where no
+/// monitor told holds.
+pub(crate) fn render(
+    title: &str,
+    record: &RunRecord,
+    seconds: &[SecondOfArm<'_>],
+) -> Option<String> {
+    let held = || seconds.iter().filter_map(|second| second.held_ms);
+    let y_max = held().reduce(f64::max)?;
+    let x_max = seconds.iter().map(|second| second.second).max()?;
+    let horizontal = Horizontal::fit(f64::from(x_max));
+    let vertical = Vertical::with_scale(0.0, y_max, false);
     Some(draw(title, |canvas| {
         vertical.draw(canvas);
         horizontal.draw(canvas);
-        canvas.axis_names("held, ms per second", SECONDS);
-        for (arm, course) in courses {
-            let (line, _) = Role::of_arm(arm);
-            let points = points(course, horizontal, vertical, |moment| moment.held_ms);
-            canvas.line(line, points, 3);
-        }
-    }))
-}
-
-/// Draws what was offered, faint, and what completed in each second.
-pub(crate) fn rates(title: &str, courses: &[(&str, Vec<Moment>)]) -> Option<String> {
-    let horizontal = horizontal(courses)?;
-    let all = courses.iter().flat_map(|(_, course)| course);
-    let rates = all.flat_map(|moment| [moment.offered, moment.completed]);
-    let vertical = Vertical::with_scale(0.0, rates.fold(0.0, f64::max), false);
-    Some(draw(title, |canvas| {
-        vertical.draw(canvas);
-        horizontal.draw(canvas);
-        canvas.axis_names("requests per second, faint: offered", SECONDS);
-        for (arm, course) in courses {
-            let (line, faint) = Role::of_arm(arm);
-            for (role, of) in [
-                (faint, (|moment| moment.offered) as fn(&Moment) -> f64),
-                (line, |moment| moment.completed),
-            ] {
-                canvas.line(role, points(course, horizontal, vertical, of), 3);
+        canvas.axis_names("held, ms per second", "seconds since the block began");
+        for arm in observed::arms(record) {
+            let of_arm = seconds.iter().enumerate();
+            let marks: Vec<(usize, (i32, i32))> = of_arm
+                .filter(|(_, second)| second.arm == arm)
+                .filter_map(|(index, second)| {
+                    let x = horizontal.x(f64::from(second.second));
+                    Some((index, (x, vertical.y(second.held_ms?))))
+                })
+                .collect();
+            let (role, _) = Role::of_arm(arm);
+            canvas.line(role, marks.iter().map(|(_, at)| *at).collect(), 5);
+            for (index, at) in marks {
+                canvas.dot(Ink::of_row(role, index), at, 6, arm != "before");
             }
         }
     }))
-}
-
-fn horizontal(courses: &[(&str, Vec<Moment>)]) -> Option<Horizontal> {
-    let longest = courses.iter().map(|(_, course)| course.len()).max()?;
-    let last = courses.iter().flat_map(|(_, course)| course.last());
-    let high = last
-        .map(|moment| f64::from(moment.second))
-        .fold(0.0, f64::max);
-    (longest >= SECONDS_MIN).then(|| Horizontal::fit(high))
-}
-
-fn points(
-    course: &[Moment],
-    horizontal: Horizontal,
-    vertical: Vertical,
-    of: impl Fn(&Moment) -> f64,
-) -> Vec<(i32, i32)> {
-    let point = |moment: &Moment| {
-        let x = horizontal.x(f64::from(moment.second));
-        (x, vertical.y(of(moment)))
-    };
-    course.iter().map(point).collect()
 }

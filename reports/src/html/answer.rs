@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::summary::summarise;
 
-use super::capacity;
+use super::{capacity, certificate, permalink, why};
 use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
 
 /// More measurements than this are counted in the sentence instead of named.
@@ -59,14 +59,14 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
                 out,
                 "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
                 pill(comparison.verdict),
-                super::anchor(*index),
+                permalink::measurement(*index),
                 escape::markup(&entry.short_name()),
                 escape::markup_prose(&comparison.headline)
             )?;
         }
         writeln!(out, "</ul>")?;
     }
-    facts(out, &compared, worst)?;
+    facts(out, report, &compared, worst)?;
     writeln!(out, "</section>")
 }
 
@@ -133,6 +133,7 @@ fn overall_sentence(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
 
 fn facts(
     out: &mut String,
+    report: &Report<'_>,
     compared: &[(usize, &Entry<'_>, &Comparison)],
     (index, entry, worst): &(usize, &Entry<'_>, &Comparison),
 ) -> std::fmt::Result {
@@ -140,23 +141,32 @@ fn facts(
     let lead = if several {
         format!(
             "<a href=\"#{}\"><bdi>{}</bdi></a>: ",
-            super::anchor(*index),
+            permalink::measurement(*index),
             escape::markup(&entry.short_name())
         )
     } else {
         String::new()
     };
+    let calibrated = certificate::in_one_line(entry.record, report.certificate)
+        .map_or_else(String::new, |text| format!("; {text}"));
     writeln!(out, "<dl class=\"facts\">")?;
     writeln!(
         out,
-        "<div><dt>Validity</dt><dd>{}</dd></div>",
+        "<div><dt>Validity</dt><dd>{}{calibrated}</dd></div>",
         validity(compared)
     )?;
     writeln!(
         out,
         "<div><dt>Worst cell</dt><dd>{lead}{}</dd></div>",
-        worst_cell(worst)
+        worst_cell(&permalink::measurement(*index), worst)
     )?;
+    if let Some(held) = why::in_one_line(entry.record) {
+        writeln!(
+            out,
+            "<div><dt>What held the event loop</dt><dd>{lead}{held}              <a href=\"#{}-why\">Why</a></dd></div>",
+            permalink::measurement(*index)
+        )?;
+    }
     writeln!(
         out,
         "<div class=\"next\"><dt>Next</dt><dd>{lead}{}</dd></div>\n</dl>",
@@ -200,10 +210,12 @@ fn validity(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
     }
 }
 
-fn worst_cell(comparison: &Comparison) -> String {
-    let Some(cell) = ranking::worst(comparison) else {
+fn worst_cell(anchor: &str, comparison: &Comparison) -> String {
+    let worst = ranking::worst(comparison).zip(comparison.worst_cell);
+    let Some((cell, index)) = worst else {
         return "none was judged".to_owned();
     };
+    let target = permalink::cells(anchor, comparison).swap_remove(index);
     let (sign, words) = vocabulary::outcome(cell);
     let change = match &cell.change {
         Some(change) => format!(
@@ -214,7 +226,7 @@ fn worst_cell(comparison: &Comparison) -> String {
         None => String::new(),
     };
     format!(
-        "<bdi>{}</bdi> {}: <span class=\"w\">{}</span>{change} · <span class=\"w\">{sign}</span> {words}",
+        "<a href=\"#{target}\"><bdi>{}</bdi> {}</a>: <span class=\"w\">{}</span>{change} · <span class=\"w\">{sign}</span> {words}",
         escape::markup(vocabulary::cell_endpoint(cell)),
         vocabulary::metric(cell.metric),
         numbers::before_after(cell.metric, &cell.before, &cell.after),

@@ -8,6 +8,9 @@ use unstall_results::record::RunRecord;
 use super::table;
 use crate::{escape, numbers};
 
+/// Rows of the table.
+const ROWS_MAX: usize = 400;
+
 /// Writes the table of endpoints whose answers had a body or that redirected, if there are any.
 pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     let found = answers(record);
@@ -30,7 +33,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     }
     writeln!(out, "<details><summary>Table: answers</summary>")?;
     table::open(out, &caption(is_encoded, has_redirects), &columns)?;
-    for one in &found {
+    for one in found.iter().take(ROWS_MAX) {
         let mut cells = vec![
             format!("<bdi>{}</bdi>", escape::markup(&one.endpoint)),
             escape::markup(&one.arm),
@@ -46,6 +49,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         table::row(out, &columns, &cells)?;
     }
     table::close(out)?;
+    table::more(out, found.len().saturating_sub(ROWS_MAX), "")?;
     writeln!(out, "</details>")
 }
 

@@ -1,16 +1,13 @@
-//! Whom the stalls kept waiting: culprit × victim before and after beside each other, and the course
-//! of the stalls beside that of the load.
+//! Whom the stalls kept waiting: culprit × victim before and after beside each other.
 
 use std::fmt::Write as _;
 
 use unstall_results::blame::{BlamedArm, blamed};
 use unstall_results::comparison::Metric;
-use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 
 use super::table;
-use crate::blame::{self, Moment, Pair, pairs};
-use crate::charts::stalls;
+use crate::blame::{self, Pair, pairs};
 use crate::{escape, numbers, observed};
 
 /// Rows and columns of the matrix: the worst ones.
@@ -27,7 +24,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         return Ok(());
     };
     let threshold = numbers::ms_from_us(first.sum.threshold_us);
-    writeln!(out, "<h3>Whom the stalls kept waiting</h3>")?;
+    writeln!(out, "<h4>Whom the stalls kept waiting</h4>")?;
     let pairs = pairs(&arms);
     let worst: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.worst() > 0.0).collect();
     if worst.is_empty() {
@@ -42,15 +39,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         matrix(out, &arms, &worst)?;
         pair_table(out, &arms, &threshold)?;
     }
-    notes(out, &arms)?;
-    let mut figures = String::new();
-    for level in observed::levels(record) {
-        course(&mut figures, record, level)?;
-    }
-    if figures.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "<div class=\"charts\">{figures}</div>")
+    notes(out, &arms)
 }
 
 fn sentences(out: &mut String, arms: &[BlamedArm], worst: &[&Pair<'_>]) -> std::fmt::Result {
@@ -216,68 +205,4 @@ fn notes(out: &mut String, arms: &[BlamedArm]) -> std::fmt::Result {
         writeln!(out, "<p class=\"note\">{}</p>", escape::markup_prose(&note))?;
     }
     Ok(())
-}
-
-/// Held time and load by second, at one level.
-fn course(figures: &mut String, record: &RunRecord, level: Level) -> std::fmt::Result {
-    let courses = blame::courses(record, level);
-    let words = numbers::level_words(level);
-    let titles = [
-        format!("For how long a loop was held in each second, at {words}"),
-        format!("Offered and completed requests in each second, at {words}"),
-    ];
-    let charts = [
-        stalls::held(&titles[0], &courses),
-        stalls::rates(&titles[1], &courses),
-    ];
-    let [Some(held), Some(rates)] = charts else {
-        return Ok(());
-    };
-    let at = numbers::level(level);
-    writeln!(
-        figures,
-        "<figure><figcaption>Held by stalls per second within a block, the middle one of all blocks \
-         <small>{at}</small></figcaption>{held}<details><summary>Table</summary>"
-    )?;
-    course_table(figures, &courses)?;
-    writeln!(
-        figures,
-        "</details></figure>\n<figure><figcaption>Offered and completed per second, the middle one of all blocks \
-         <small>{at}</small></figcaption>{rates}<p class=\"note\">Its table is the one beside it.</p></figure>"
-    )
-}
-
-fn course_table(out: &mut String, courses: &[(&str, Vec<Moment>)]) -> std::fmt::Result {
-    let columns = [
-        table::number("Second"),
-        table::text("Arm"),
-        table::number("Held"),
-        table::number("Offered"),
-        table::number("Completed"),
-    ];
-    table::open(
-        out,
-        "Seconds that all blocks had as a whole, the middle one of all blocks",
-        &columns,
-    )?;
-    let longest = courses.iter().map(|(_, course)| course.len()).max();
-    for second in 0..longest.unwrap_or(0) {
-        for (arm, course) in courses {
-            let Some(moment) = course.get(second) else {
-                continue;
-            };
-            table::row(
-                out,
-                &columns,
-                &[
-                    moment.second.to_string(),
-                    escape::markup(arm),
-                    numbers::ms(moment.held_ms),
-                    numbers::tick(moment.offered),
-                    numbers::tick(moment.completed),
-                ],
-            )?;
-        }
-    }
-    table::close(out)
 }

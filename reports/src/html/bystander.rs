@@ -15,14 +15,14 @@ use crate::{asides, escape, numbers, observed};
 const BLOCKED_MS_MAX: f64 = 20.0;
 
 /// Writes what the probe saw, if there was one.
-pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::fmt::Result {
     let found = bystanders(record);
     let (Some(probe), false) = (&record.load.probe, found.is_empty()) else {
         return Ok(());
     };
     writeln!(
         out,
-        "<h3>What others felt</h3>\n<p class=\"others\">Beside the load a bystander asked for <code>{}</code> {} times \
+        "<h4>What others felt</h4>\n<p class=\"others\">Beside the load a bystander asked for <code>{}</code> {} times \
          per second, without waiting for answers. What it waited is what the load did to everybody else{}. \
          These numbers are shown, not judged.</p>",
         escape::markup(&probe.path),
@@ -44,7 +44,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
             panels.push(panel.with_beside(table));
         }
     }
-    panel::write(out, record, &panels, true)?;
+    panel::write(out, &format!("{anchor}-b"), record, &panels, true)?;
     for bystander in &found {
         notes(out, bystander)?;
     }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use unstall_results::capacity::{CONFIDENCE, Finding};
 use unstall_results::record::RunRecord;
 
-use super::{answer, environment, observations, table};
+use super::{answer, observations, permalink, table, trust};
 use crate::charts::rates;
-use crate::{Entry, Report, capacity, escape, numbers, observed};
+use crate::{Entry, Report, capacity, escape, numbers};
 
 /// The top of a page that holds nothing but searches.
 pub(super) fn write_answer(
@@ -44,7 +44,7 @@ pub(super) fn write_answer(
             writeln!(
                 out,
                 "<li><a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
-                super::anchor(*index),
+                permalink::measurement(*index),
                 escape::markup(&report.entries[*index].short_name()),
                 escape::markup_prose(&finding.headline)
             )?;
@@ -91,7 +91,7 @@ pub(super) fn write(
     answers(out, finding)?;
     chart(out, record, finding)?;
     observations::write_errors(out, record)?;
-    environment::write(out, record, &observed::block_medians_us(record))
+    trust::write(out, anchor, record, &[])
 }
 
 fn notes(out: &mut String, finding: &Finding) -> std::fmt::Result {

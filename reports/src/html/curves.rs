@@ -1,13 +1,12 @@
 //! Charts of response times, each with its table.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 
 use super::panel::{self, Panel, Subject};
-use super::table;
-use crate::charts::{blocks, seconds};
 use crate::{escape, numbers, observed};
 
 /// Charts per measurement: a page of a hundred endpoints must stay readable and
@@ -15,15 +14,20 @@ use crate::{escape, numbers, observed};
 const CHARTS_MAX: usize = 16;
 /// Up to this many charts also show one faint curve per block.
 const CHARTS_WITH_BLOCKS_MAX: usize = 8;
+
 /// Writes percentile curves. `first` names endpoints to show before the others.
-pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std::fmt::Result {
+pub(super) fn write(
+    out: &mut String,
+    anchor: &str,
+    record: &RunRecord,
+    first: &[&str],
+) -> std::fmt::Result {
+    let mut ranks: HashMap<&str, usize> = HashMap::new();
+    for (rank, name) in first.iter().enumerate() {
+        ranks.entry(name).or_insert(rank);
+    }
     let mut endpoints = observed::endpoints(record);
-    endpoints.sort_by_key(|name| {
-        first
-            .iter()
-            .position(|wanted| wanted == name)
-            .unwrap_or(usize::MAX)
-    });
+    endpoints.sort_by_key(|name| ranks.get(name).copied().unwrap_or(usize::MAX));
     let panels: Vec<(Level, &str)> = endpoints
         .iter()
         .flat_map(|endpoint| {
@@ -40,13 +44,17 @@ pub(super) fn write(out: &mut String, record: &RunRecord, first: &[&str]) -> std
         .take(CHARTS_MAX)
         .map(|(level, endpoint)| of_endpoint(record, *level, endpoint))
         .collect();
-    writeln!(out, "<h3>Response time by percentile</h3>")?;
-    panel::write(out, record, &drawn, panels.len() <= CHARTS_WITH_BLOCKS_MAX)?;
+    writeln!(
+        out,
+        "<h3 id=\"{anchor}-times\">Response times by percentile</h3>"
+    )?;
+    let with_blocks = panels.len() <= CHARTS_WITH_BLOCKS_MAX;
+    panel::write(out, &format!("{anchor}-t"), record, &drawn, with_blocks)?;
     if panels.len() > CHARTS_MAX {
         writeln!(
             out,
             "<p class=\"note\">{} more have no chart; the table above lists them all.</p>",
-            panels.len() - CHARTS_MAX
+            numbers::count(u64::try_from(panels.len() - CHARTS_MAX).unwrap_or(u64::MAX))
         )?;
     }
     writeln!(
@@ -70,74 +78,4 @@ fn of_endpoint<'r>(record: &'r RunRecord, level: Level, endpoint: &'r str) -> Pa
         |block| Some(&block.endpoints.get(endpoint)?.response),
     )
     .with_failures(|arm| observed::failed(record, arm, level, endpoint))
-}
-
-/// Writes the course of the measurement: blocks in run order, seconds within blocks.
-pub(super) fn write_course(
-    out: &mut String,
-    record: &RunRecord,
-    medians_us: &[Option<u64>],
-) -> std::fmt::Result {
-    let mut figures = String::new();
-    let title = "Median response time of every block in run order";
-    if let Some(svg) = blocks::render(title, record, medians_us) {
-        writeln!(
-            figures,
-            "<figure><figcaption>Every block when it ran: median of all endpoints; hollow before, filled after, \
-             ✕ not judged</figcaption>{svg}<p class=\"note\">Its table is “Blocks in run order” below.</p></figure>"
-        )?;
-    }
-    for level in observed::levels(record) {
-        let title = format!(
-            "p95 of each second within its block at {}",
-            numbers::level_words(level)
-        );
-        if let Some(svg) = seconds::render(&title, record, level) {
-            writeln!(
-                figures,
-                "<figure><figcaption>p95 per second within a block, one line per block \
-                 <small>{}</small></figcaption>{svg}<details><summary>Table</summary>",
-                numbers::level(level)
-            )?;
-            seconds_table(&mut figures, record, level)?;
-            writeln!(figures, "</details></figure>")?;
-        }
-    }
-    if figures.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "<h3>Course of the measurement</h3><div class=\"charts\">{figures}</div>"
-    )
-}
-
-/// Per second and arm the middle of the blocks' p95: a table of every line of
-/// the chart would be longer than the rest of the page.
-fn seconds_table(out: &mut String, record: &RunRecord, level: Level) -> std::fmt::Result {
-    let columns = [
-        table::number("Second"),
-        table::text("Arm"),
-        table::number("Blocks"),
-        table::number("Median of their p95"),
-    ];
-    table::open(
-        out,
-        "p95 per second, the middle one of all blocks",
-        &columns,
-    )?;
-    for ((second, arm), mut p95_us) in observed::p95_by_second(record, level) {
-        p95_us.sort_unstable();
-        table::row(
-            out,
-            &columns,
-            &[
-                second.to_string(),
-                escape::markup(arm),
-                p95_us.len().to_string(),
-                numbers::ms_from_us(p95_us[p95_us.len() / 2]),
-            ],
-        )?;
-    }
-    table::close(out)
 }

@@ -1,21 +1,20 @@
-//! Reasons to trust the numbers, or not: machine, load, arms, every block.
+//! Where the numbers come from: machine, load, what each arm ran, what was sent.
 
 use std::fmt::Write as _;
 
 use unstall_results::comparison::Metric;
 use unstall_results::level::Level;
-use unstall_results::record::{Arm, ArmAccess, Block, CapacityLoad, Load, RunRecord};
+use unstall_results::record::{Arm, ArmAccess, CapacityLoad, Load, RunRecord};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
 
+/// Endpoints in the table of the scenario.
+const ENDPOINTS_MAX: usize = 200;
+
 /// Writes the environment of one record.
-pub(super) fn write(
-    out: &mut String,
-    record: &RunRecord,
-    medians_us: &[Option<u64>],
-) -> std::fmt::Result {
-    writeln!(out, "<h3>Environment</h3>")?;
+pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+    writeln!(out, "<h4>Environment</h4>")?;
     if record.machine.colocated {
         let meaning = match record.load.capacity {
             Some(_) => {
@@ -48,8 +47,7 @@ pub(super) fn write(
         writeln!(out, "<div><dt>{term}</dt><dd>{description}</dd></div>")?;
     }
     writeln!(out, "</dl>")?;
-    requests(out, record)?;
-    block_table(out, record, medians_us)
+    requests(out, record)
 }
 
 /// (term, safe markup).
@@ -258,7 +256,8 @@ fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         ),
         &columns,
     )?;
-    for endpoint in &record.scenario.endpoints {
+    let endpoints = &record.scenario.endpoints;
+    for endpoint in endpoints.iter().take(ENDPOINTS_MAX) {
         table::row(
             out,
             &columns,
@@ -271,81 +270,6 @@ fn requests(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         )?;
     }
     table::close(out)?;
+    table::more(out, endpoints.len().saturating_sub(ENDPOINTS_MAX), "")?;
     writeln!(out, "</details>")
-}
-
-fn block_table(
-    out: &mut String,
-    record: &RunRecord,
-    medians_us: &[Option<u64>],
-) -> std::fmt::Result {
-    let columns = [
-        table::number("#"),
-        table::text("Arm"),
-        table::number("Pair"),
-        table::number(numbers::level_head(&record.load)),
-        table::number("Completed"),
-        table::number("Failed"),
-        table::number("Rate"),
-        table::number("p50"),
-        table::number("Lag p99"),
-        table::number("Stolen"),
-        table::number("Pressure"),
-        table::text("Validity"),
-    ];
-    writeln!(out, "<details><summary>Blocks in run order</summary>")?;
-    table::open(
-        out,
-        "One process start and one stretch of load each. Lag is how late the generator itself was; stolen is CPU \
-         time that the hypervisor gave to others; pressure is the share of the time in which something on the \
-         machine waited for a core.",
-        &columns,
-    )?;
-    for (index, (block, median_us)) in record.blocks.iter().zip(medians_us).enumerate() {
-        table::row(
-            out,
-            &columns,
-            &block_cells(&record.load, index, block, *median_us),
-        )?;
-    }
-    table::close(out)?;
-    writeln!(out, "</details>")
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(
-        || "–".to_owned(),
-        |share| numbers::value(Metric::ErrorRate, share * 100.0),
-    )
-}
-
-fn block_cells(load: &Load, index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
-    let dash = || "–".to_owned();
-    let rate = if block.wall_ns > 0 {
-        let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
-        numbers::value(Metric::Throughput, per_second)
-    } else {
-        dash()
-    };
-    vec![
-        (index + 1).to_string(),
-        escape::markup(&block.arm),
-        block.pair.saturating_add(1).to_string(),
-        numbers::level_number(Level::of(load, block.level)),
-        numbers::count(block.completed),
-        numbers::count(observed::total(block.errors.values().copied())),
-        rate,
-        median_us.map_or_else(dash, numbers::ms_from_us),
-        observed::quantile_us(&block.generator_lag, 0.99).map_or_else(dash, numbers::ms_from_us),
-        percent(block.steal_share),
-        percent(block.cpu_pressure_share),
-        if block.validity.ok {
-            "✓ ok".to_owned()
-        } else {
-            format!(
-                "⊘ {}",
-                escape::markup_prose(&block.validity.reasons.join("; "))
-            )
-        },
-    ]
 }

@@ -12,6 +12,8 @@ use crate::{escape, numbers, vocabulary};
 
 /// Routes with bars; the table has all of them.
 const BARS_MAX: usize = 12;
+/// Routes in the table, those that held the loop the longest first.
+const ROUTES_MAX: usize = 200;
 
 /// What the bars show of a route, ms per 1 000 requests.
 struct Shown {
@@ -43,7 +45,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     if record.blocks.is_empty() {
         return Ok(());
     }
-    writeln!(out, "<h3>What held the event loop</h3>")?;
+    writeln!(out, "<h4>What held the event loop</h4>")?;
     if by_arm.iter().all(|(_, routes)| routes.is_empty()) {
         return writeln!(
             out,
@@ -164,7 +166,7 @@ fn route_table(
          thread slept or waited for a page. CPU is measured inside polls, where the monitor splits them.",
         &columns,
     )?;
-    for (route, _) in routes {
+    for (route, _) in routes.iter().take(ROUTES_MAX) {
         for (arm, seen) in by_arm {
             let Some(seen) = seen.get(route) else {
                 continue;
@@ -173,6 +175,7 @@ fn route_table(
         }
     }
     table::close(out)?;
+    table::more(out, routes.len().saturating_sub(ROUTES_MAX), " routes")?;
     let unattributed: Vec<String> = by_arm
         .iter()
         .filter_map(|(arm, _)| {

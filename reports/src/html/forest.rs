@@ -15,13 +15,7 @@ const FACTOR_MAX: f64 = 12.0;
 /// Where the stretching turns from linear to logarithmic.
 const KNEE: f64 = 0.05;
 /// Ratios that get a labelled tick in the heading.
-const TICKS: [(f64, &str); 5] = [
-    (0.1, "÷10"),
-    (0.667, "÷1.5"),
-    (1.0, "="),
-    (1.5, "×1.5"),
-    (10.0, "×10"),
-];
+const TICKS: [(f64, &str); 3] = [(0.1, "÷10"), (1.0, "="), (10.0, "×10")];
 
 /// The largest difference per metric, which sets that metric's scale.
 pub(super) fn extents(comparison: &Comparison) -> Vec<(Metric, f64)> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unstall_results::comparison::{Comparison, Metric};
 use unstall_results::ledger::{self, Row};
 
-use super::{answer, table};
+use super::{answer, permalink, table};
 use crate::{Report, escape, ranking, vocabulary};
 
 /// Writes the ledger when at least two measurements were compared.
@@ -63,7 +63,7 @@ fn cells(index: usize, row: &Row) -> Vec<String> {
     vec![
         format!(
             "<a href=\"#{}\"><bdi>{}</bdi></a>",
-            super::anchor(index),
+            permalink::measurement(index),
             escape::markup(&row.step)
         ),
         or_dash(&row.title),

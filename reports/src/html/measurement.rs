@@ -2,28 +2,38 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Comparison;
 use unstall_results::level::blindness;
+use unstall_results::record::RunRecord;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, answers, blame, bystander, capacity, cells, curves, environment, event_loop,
-    objectives, observations, streams, watched,
+    answer, answers, capacity, cells, course, curves, objectives, observations, permalink, streams,
+    trust, why,
 };
 use crate::ranking::Group;
-use crate::{Entry, escape, observed, ranking};
+use crate::{Entry, escape, numbers, observed, ranking};
 
-const BLIND: &str = "What this measurement could not see";
+/// Items of a list that are shown at once.
+const ITEMS_SHOWN: usize = 8;
+/// Items of a list that are shown at all.
+const ITEMS_MAX: usize = 200;
 
 /// Writes one measurement.
-pub(super) fn write(out: &mut String, index: usize, entry: &Entry<'_>) -> std::fmt::Result {
-    let anchor = super::anchor(index);
+pub(super) fn write(
+    out: &mut String,
+    index: usize,
+    entry: &Entry<'_>,
+    certificate: Option<&Certificate>,
+) -> std::fmt::Result {
+    let anchor = permalink::measurement(index);
     writeln!(
         out,
         "<section class=\"measurement\" id=\"{anchor}\" aria-labelledby=\"{anchor}-title\">"
     )?;
     match (entry.comparison, entry.capacity()) {
-        (Some(comparison), _) => compared(out, &anchor, entry, comparison)?,
+        (Some(comparison), _) => compared(out, &anchor, entry, comparison, certificate)?,
         (None, Some(finding)) => capacity::write(out, &anchor, entry, &finding)?,
         (None, None) => single(out, &anchor, entry)?,
     }
@@ -35,6 +45,7 @@ fn compared(
     anchor: &str,
     entry: &Entry<'_>,
     comparison: &Comparison,
+    certificate: Option<&Certificate>,
 ) -> std::fmt::Result {
     let title = comparison.step.as_ref().map_or_else(String::new, |step| {
         format!(
@@ -50,33 +61,59 @@ fn compared(
         escape::markup_prose(&comparison.headline)
     )?;
     about(out, comparison)?;
+    contents(out, anchor, entry.record, "What changed")?;
     list(out, "Faults", "fault", &comparison.validity.faults)?;
     list(out, "Warnings", "warning", &comparison.validity.warnings)?;
-    list(out, "Why", "why", &comparison.reasons)?;
+    list(out, "Reasons", "why", &comparison.reasons)?;
     writeln!(
         out,
-        "<p class=\"do\"><strong>Next:</strong> {}</p>",
+        "<p class=\"do\"><strong>Next:</strong> {}</p>\n<h3 id=\"{anchor}-changed\">What changed</h3>",
         escape::markup_prose(&comparison.next_action)
     )?;
     objectives::write(out, comparison)?;
-    cells::write(out, comparison)?;
+    cells::write(out, anchor, comparison)?;
     cells::write_criteria(out, comparison)?;
-    bystander::write(out, entry.record)?;
-    event_loop::write(out, entry.record)?;
-    blame::write(out, entry.record)?;
-    watched::write(out, entry.record)?;
     let worst_first: Vec<&str> = ranking::cells(comparison, Group::Judged)
         .into_iter()
         .filter_map(|cell| cell.endpoint.as_deref())
         .collect();
-    curves::write(out, entry.record, &worst_first)?;
-    streams::write(out, entry.record)?;
-    answers::write(out, entry.record)?;
-    observations::write_errors(out, entry.record)?;
-    let medians_us = observed::block_medians_us(entry.record);
-    curves::write_course(out, entry.record, &medians_us)?;
-    environment::write(out, entry.record, &medians_us)?;
-    blind_spots(out, comparison)
+    evidence(out, anchor, entry.record, &worst_first)?;
+    trust::write_compared(out, anchor, entry.record, comparison, certificate)
+}
+
+/// What both kinds of measurement have between their results and the reasons to trust them.
+fn evidence(
+    out: &mut String,
+    anchor: &str,
+    record: &RunRecord,
+    first: &[&str],
+) -> std::fmt::Result {
+    why::write(out, anchor, record)?;
+    curves::write(out, anchor, record, first)?;
+    streams::write(out, anchor, record)?;
+    answers::write(out, record)?;
+    course::write(out, anchor, record)
+}
+
+/// Links to the parts that follow. `results` is what the first one is called.
+fn contents(out: &mut String, anchor: &str, record: &RunRecord, results: &str) -> std::fmt::Result {
+    let number = anchor.trim_start_matches('m');
+    write!(
+        out,
+        "<nav class=\"parts\" aria-label=\"Parts of measurement {number}\"><a href=\"#{anchor}-changed\">{results}</a>"
+    )?;
+    let has_blocks = !record.blocks.is_empty();
+    let has_times = has_blocks && !observed::endpoints(record).is_empty();
+    for (part, name, is_there) in [
+        ("why", "Why", has_blocks),
+        ("times", "Response times", has_times),
+        ("course", "Course", has_blocks),
+    ] {
+        if is_there {
+            write!(out, " <a href=\"#{anchor}-{part}\">{name}</a>")?;
+        }
+    }
+    writeln!(out, " <a href=\"#{anchor}-trust\">Trust</a></nav>")
 }
 
 fn about(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
@@ -96,19 +133,39 @@ fn about(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     writeln!(out, "<p class=\"about\">{}</p>", parts.join(" · "))
 }
 
-fn list(out: &mut String, title: &str, class: &str, items: &[String]) -> std::fmt::Result {
-    if items.is_empty() {
+fn list(out: &mut String, title: &str, class: &str, texts: &[String]) -> std::fmt::Result {
+    if texts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "<div class=\"list {class}\"><h3>{title}</h3><ul>")?;
-    for item in items {
-        writeln!(out, "<li>{}</li>", escape::markup_prose(item))?;
-    }
-    writeln!(out, "</ul></div>")
+    writeln!(out, "<div class=\"list {class}\"><h3>{title}</h3>")?;
+    items(out, texts)?;
+    writeln!(out, "</div>")
 }
 
-fn blind_spots(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
-    list(out, BLIND, "blind", &comparison.blind_spots)
+/// Items of a list: the first few at once, more behind a fold, and of very many how many they are.
+pub(super) fn items(out: &mut String, texts: &[String]) -> std::fmt::Result {
+    let write_all = |out: &mut String, texts: &[String]| -> std::fmt::Result {
+        writeln!(out, "<ul>")?;
+        for text in texts {
+            writeln!(out, "<li>{}</li>", escape::markup_prose(text))?;
+        }
+        writeln!(out, "</ul>")
+    };
+    let (shown, folded) = texts.split_at(texts.len().min(ITEMS_SHOWN));
+    write_all(out, shown)?;
+    if folded.is_empty() {
+        return Ok(());
+    }
+    let count = u64::try_from(folded.len()).unwrap_or(u64::MAX);
+    writeln!(
+        out,
+        "<details><summary>{} more</summary>",
+        numbers::count(count)
+    )?;
+    let kept = folded.len().min(ITEMS_MAX);
+    write_all(out, &folded[..kept])?;
+    super::table::more(out, folded.len() - kept, " that no page can hold")?;
+    writeln!(out, "</details>")
 }
 
 fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result {
@@ -119,22 +176,14 @@ fn single(out: &mut String, anchor: &str, entry: &Entry<'_>) -> std::fmt::Result
         escape::markup(&entry.short_name()),
         escape::markup(&record.scenario.name)
     )?;
+    contents(out, anchor, record, "What was seen")?;
+    list(out, "Warnings", "warning", &near_the_floor(record))?;
+    writeln!(out, "<h3 id=\"{anchor}-changed\">What was seen</h3>")?;
     observations::write(out, record)?;
+    evidence(out, anchor, record, &[])?;
     let blind: Vec<String> = blindness(&record.load)
         .map(str::to_owned)
         .into_iter()
         .collect();
-    list(out, "Warnings", "warning", &near_the_floor(record))?;
-    list(out, BLIND, "blind", &blind)?;
-    observations::write_errors(out, record)?;
-    bystander::write(out, record)?;
-    event_loop::write(out, record)?;
-    blame::write(out, record)?;
-    watched::write(out, record)?;
-    curves::write(out, record, &[])?;
-    streams::write(out, record)?;
-    answers::write(out, record)?;
-    let medians_us = observed::block_medians_us(record);
-    curves::write_course(out, record, &medians_us)?;
-    environment::write(out, record, &medians_us)
+    trust::write(out, anchor, record, &blind)
 }

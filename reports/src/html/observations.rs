@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use unstall_results::comparison::Metric;
 use unstall_results::level::OPEN;
 use unstall_results::record::RunRecord;
-use unstall_results::summary::summarise;
+use unstall_results::summary::{Summary, summarise};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
+
+/// Rows of the table.
+const ROWS_MAX: usize = 400;
 
 /// Writes requests, errors and percentiles per endpoint and concurrency.
 pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
@@ -27,7 +30,6 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         table::number("p99"),
         table::number("max"),
     ];
-    writeln!(out, "<h3>What was seen</h3>")?;
     table::open(
         out,
         "Response time from the moment a request was meant to be sent; behind each percentile its 95\u{202F}% \
@@ -35,7 +37,11 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         &columns,
     )?;
     let summaries = summarise(record);
-    for summary in &summaries {
+    let of_endpoints: Vec<&Summary> = summaries
+        .iter()
+        .filter(|summary| summary.endpoint.is_some())
+        .collect();
+    for summary in of_endpoints.iter().take(ROWS_MAX) {
         let Some(endpoint) = &summary.endpoint else {
             continue;
         };
@@ -60,6 +66,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         table::row(out, &columns, &cells)?;
     }
     table::close(out)?;
+    table::more(out, of_endpoints.len().saturating_sub(ROWS_MAX), "")?;
     if summaries.is_empty() {
         writeln!(
             out,
@@ -91,7 +98,7 @@ pub(super) fn write_errors(out: &mut String, record: &RunRecord) -> std::fmt::Re
         table::text("Arm"),
         table::number("Requests"),
     ];
-    writeln!(out, "<h3>Failures</h3>")?;
+    writeln!(out, "<h4>Failures</h4>")?;
     table::open(
         out,
         "Failures of the service or the network, seen from the client.",

@@ -12,9 +12,11 @@ use crate::{asides, escape, numbers, observed, vocabulary};
 
 /// Endpoints at one concurrency that get charts.
 const CHARTED_MAX: usize = 8;
+/// Rows of the table.
+const ROWS_MAX: usize = 200;
 
 /// Writes table and charts of streamed endpoints, if there are any.
-pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
+pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::fmt::Result {
     let found = streams(record);
     if found.is_empty() {
         return Ok(());
@@ -24,14 +26,15 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         .map(|stream| (stream.endpoint.as_str(), stream.level))
         .collect();
     charted.dedup();
-    writeln!(out, "<h3>Streams: first item and gaps</h3>")?;
+    writeln!(out, "<h4>Streams: first item and gaps</h4>")?;
     let panels: Vec<Panel<'_>> = charted
         .iter()
         .take(CHARTED_MAX)
         .flat_map(|(endpoint, level)| panels(record, endpoint, *level))
         .filter(|panel| !panel.is_empty())
         .collect();
-    panel::write(out, record, &panels, charted.len() <= CHARTED_MAX / 2)?;
+    let with_blocks = charted.len() <= CHARTED_MAX / 2;
+    panel::write(out, &format!("{anchor}-g"), record, &panels, with_blocks)?;
     writeln!(
         out,
         "<p class=\"note\">First items count from the moment their request was meant to be sent. Gaps are shown and \
@@ -89,7 +92,7 @@ fn numbers_table(out: &mut String, found: &[StreamSummary]) -> std::fmt::Result 
     );
     writeln!(out, "<details open><summary>Table: streams</summary>")?;
     table::open(out, &caption(found), &columns)?;
-    for stream in found {
+    for stream in found.iter().take(ROWS_MAX) {
         let mut cells = vec![
             format!("<bdi>{}</bdi>", escape::markup(&stream.endpoint)),
             escape::markup(&stream.arm),
@@ -101,6 +104,7 @@ fn numbers_table(out: &mut String, found: &[StreamSummary]) -> std::fmt::Result 
         table::row(out, &columns, &cells)?;
     }
     table::close(out)?;
+    table::more(out, found.len().saturating_sub(ROWS_MAX), "")?;
     writeln!(out, "</details>")
 }
 

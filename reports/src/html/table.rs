@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::numbers;
+
 /// One column.
 pub(super) struct Column {
     /// Heading, already safe markup.
@@ -59,7 +61,31 @@ pub(super) fn close(out: &mut String) -> std::fmt::Result {
 
 /// One row: a heading cell, then cells that follow the columns. All safe markup.
 pub(super) fn row(out: &mut String, columns: &[Column], cells: &[String]) -> std::fmt::Result {
-    write!(out, "<tr>")?;
+    keyed_row(out, "", columns, cells)
+}
+
+/// Says how many rows a table that was cut left out, if it did.
+pub(super) fn more(out: &mut String, left: usize, what: &str) -> std::fmt::Result {
+    if left == 0 {
+        return Ok(());
+    }
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    writeln!(
+        out,
+        "<p class=\"note\">… and {} more{what}.</p>",
+        numbers::count(left)
+    )
+}
+
+/// A row with attributes of its own, such as [`crate::charts::row_key`]: safe markup that begins
+/// with a space, or nothing.
+pub(super) fn keyed_row(
+    out: &mut String,
+    attributes: &str,
+    columns: &[Column],
+    cells: &[String],
+) -> std::fmt::Result {
+    write!(out, "<tr{attributes}>")?;
     for (index, (column, cell)) in columns.iter().zip(cells).enumerate() {
         let class = if column.numeric { " class=\"n\"" } else { "" };
         if index == 0 {

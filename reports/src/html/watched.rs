@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "<h3>What the loop waited for</h3>\n<p class=\"others\">The service was watched from outside, without a \
+        "<h4>What the loop waited for</h4>\n<p class=\"others\">The service was watched from outside, without a \
          change to it{}. These numbers are shown, not judged.</p>",
         sentence(&arms)
     )?;

@@ -20,7 +20,7 @@ const BROWSER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Runs in a page around the report and writes what is wrong into its DOM.
 const INSPECTION: &str = include_str!("inspection.js");
 
-fn pages() -> Vec<(&'static str, String)> {
+pub(crate) fn pages() -> Vec<(&'static str, String)> {
     let steps = [fixture::passing(), fixture::regressing()];
     let undecided = [fixture::inconclusive()];
     let invalid = [fixture::invalid()];
@@ -30,6 +30,7 @@ fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("steps", page(&steps)),
         ("judged", page(&[fixture::judged()])),
+        ("lasting", page(&[fixture::lasting()])),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),
@@ -50,7 +51,7 @@ fn pages() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn page(compared: &[(RunRecord, Comparison)]) -> String {
+pub(crate) fn page(compared: &[(RunRecord, Comparison)]) -> String {
     html::render(&report(
         compared
             .iter()
@@ -62,7 +63,7 @@ fn page(compared: &[(RunRecord, Comparison)]) -> String {
     ))
 }
 
-fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
+pub(crate) fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
     Report {
         title: "Report".to_owned(),
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
@@ -73,7 +74,7 @@ fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
 }
 
 /// Chromium, or `None` after saying that the test is skipped.
-fn chromium() -> Option<PathBuf> {
+pub(crate) fn chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
