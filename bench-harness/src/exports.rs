@@ -287,7 +287,7 @@ impl Row<'_> {
     fn concurrency(&self) -> Option<u32> {
         match self.level {
             Level::Users(users) => Some(users),
-            Level::MilliRate(_) => None,
+            Level::MilliRate(_) | Level::Unknown => None,
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod bystander;
 mod candidate;
 pub mod capacity;
+mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
@@ -29,6 +30,7 @@ pub mod policy;
 pub mod record;
 pub mod saturation;
 mod signflip;
+mod stated;
 pub mod slo;
 pub mod store;
 pub mod stream;

@@ -363,6 +363,7 @@ fn envelope(
         url: None,
         git: Some("0123abc".to_owned()),
         access: None,
+        imported: None,
     };
     RunRecord {
         schema: Schema {
@@ -406,6 +407,7 @@ fn envelope(
             .into(),
         blocks,
         interrupted: false,
+        merged: None,
     }
 }
 

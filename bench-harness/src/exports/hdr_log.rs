@@ -56,6 +56,7 @@ fn tag(row: &Row<'_>) -> String {
         match row.level {
             Level::Users(users) => tag.push_str(&format!("@c={users}")),
             rate @ Level::MilliRate(_) => tag.push_str(&format!("@{rate}")),
+            Level::Unknown => {}
         }
     }
     let plain = |c: char| c != ',' && c != '"' && !c.is_whitespace() && !c.is_control();
