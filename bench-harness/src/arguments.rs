@@ -27,6 +27,13 @@ mod block_start;
 
 pub(crate) use block_start::BlockStartArguments;
 
+mod results;
+
+pub(crate) use results::{
+    BaselineCommand, ExportArguments, ExportForm, ImportArguments, MergeArguments, ResultsCommand,
+    ResultsFrom, ValueUnit,
+};
+
 mod scenarios;
 
 pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
@@ -82,6 +89,9 @@ pub(crate) enum Command {
     /// List, show and check scenarios
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
+    /// List, show, merge, import and export records; keep baselines
+    #[command(subcommand)]
+    Results(ResultsCommand),
 }
 
 impl Command {
@@ -103,6 +113,7 @@ impl Command {
             Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
             Self::Scenarios(ScenariosCommand::Schema { .. }) => "scenarios schema",
             Self::Scenarios(ScenariosCommand::Import { .. }) => "scenarios import",
+            Self::Results(command) => command.name(),
         }
     }
 }
@@ -265,13 +276,20 @@ pub(crate) struct CompareArguments {
 /// `unstall gate`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  unstall gate ab.json --policy policy.toml --junit gate.xml \
-                        --markdown gate.md --github"
+    after_help = "Examples:\n  unstall gate ab.json --policy policy.toml --junit gate.xml \
+                        --markdown gate.md --github\n  \
+                        unstall gate run.json --baseline unstall-baselines --branch main"
 )]
 pub(crate) struct GateArguments {
-    /// Records of `ab`; or two records of `run`, before and after
+    /// Records of `ab`; or two records of `run`, before and after; with --baseline, of `run`
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
+    /// Compare each record with the baseline of its scenario and machine class in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// The branch whose baseline it is
+    #[arg(long, value_name = "NAME", default_value = "main", requires = "baseline")]
+    pub(crate) branch: String,
     /// Margins and limits, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,

@@ -19,16 +19,18 @@ pub(crate) mod comparison;
 pub(crate) mod measurement;
 pub(crate) mod proof;
 pub(crate) mod selftest;
+mod stored;
 pub(crate) mod torture;
 
 pub(crate) use capacity::CapacityDocument;
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
 use proof::ProofDocument;
+pub(crate) use stored::StoredDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 3;
+const SCHEMA_MINOR: u32 = 4;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -90,6 +92,8 @@ pub(crate) struct Content {
     pub(crate) torture: Option<torture::TortureDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
+    /// Records on disk, for `results`. Since 1.4.
+    pub(crate) records: Vec<StoredDocument>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

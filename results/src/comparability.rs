@@ -5,10 +5,10 @@ use crate::level::{Level, UNKNOWN};
 use crate::record::{Arm, OpenLoad, RunRecord};
 
 /// From when to when the times of our own records run.
-const OWN_TIMES: &str = "from the intended moment to the end of the answer";
+pub(crate) const OWN_TIMES: &str = "from the intended moment to the end of the answer";
 
 /// One property of a record; `None` where it is not known.
-type Key = (&'static str, Option<String>);
+pub(crate) type Key = (&'static str, Option<String>);
 
 /// What forbids a comparison, and what couldn't be looked at.
 #[derive(Debug, Default)]
@@ -57,7 +57,8 @@ pub(crate) fn soft(before: &RunRecord, after: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-fn hard_keys(record: &RunRecord) -> Vec<Key> {
+/// In an order that reads well.
+pub(crate) fn hard_keys(record: &RunRecord) -> Vec<Key> {
     let imported = record.arms.values().find_map(|arm| arm.imported.as_ref());
     let own = imported.is_none();
     let known = |text: &str| (text != UNKNOWN).then(|| text.to_owned());

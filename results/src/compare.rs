@@ -11,6 +11,7 @@ use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
+use crate::merge;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::Policy;
@@ -80,6 +81,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     let sides = Sides { before, after };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
+    pairing.warnings.extend(merge::meaning(record));
     let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
     let validity = Validity {
         faults: pairing.faults,

@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod baseline;
 pub mod bystander;
 mod candidate;
 pub mod capacity;
@@ -20,9 +21,11 @@ mod headline;
 pub mod histogram;
 mod hodges_lehmann;
 mod judge;
+pub mod import;
 pub mod ledger;
 pub mod level;
 mod measure;
+pub mod merge;
 mod order_effect;
 mod order_statistics;
 mod pairing;

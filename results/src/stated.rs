@@ -8,7 +8,7 @@ use crate::comparison::{Cell, Estimate, Metric, Outcome};
 use crate::level::Level;
 use crate::measure::Subject;
 use crate::order_statistics::interval_ranks;
-use crate::record::{Block, RunRecord, StatedPercentile};
+use crate::record::{Arm, Block, RunRecord, StatedPercentile};
 use crate::validate::{saturating_sum, total};
 
 /// What a tool stated of a percentile; `None` where the record has the times themselves, or where
@@ -19,7 +19,8 @@ pub(crate) fn estimate(
     subject: Subject<'_>,
     metric: Metric,
 ) -> Option<Estimate> {
-    let stated = percentiles(record, subject)?;
+    let arm = record.arms.get(&blocks.first()?.arm)?;
+    let stated = percentiles(arm, subject)?;
     let q = of_response(metric)?;
     let endpoint = subject?;
     let samples = || {
@@ -62,7 +63,8 @@ pub(crate) fn is_untold(
     found: [&Estimate; 2],
 ) -> bool {
     let untold = |(record, found): (&RunRecord, &Estimate)| {
-        found.value.is_none() && percentiles(record, subject).is_some()
+        let mut arms = record.arms.values();
+        found.value.is_none() && arms.any(|arm| percentiles(arm, subject).is_some())
     };
     of_response(metric).is_some() && records.into_iter().zip(found).any(untold)
 }
@@ -90,14 +92,14 @@ pub(crate) fn untold_cell(
 }
 
 /// The longest answer, where it was stated.
-pub(crate) fn longest_us(record: &RunRecord, subject: Subject<'_>) -> Option<u64> {
-    let last = percentiles(record, subject)?.last()?;
+pub(crate) fn longest_us(arm: &Arm, subject: Subject<'_>) -> Option<u64> {
+    let last = percentiles(arm, subject)?.last()?;
     (last.share >= 1.0).then(|| last.us.round() as u64)
 }
 
-fn percentiles<'r>(record: &'r RunRecord, subject: Subject<'_>) -> Option<&'r [StatedPercentile]> {
+fn percentiles<'a>(arm: &'a Arm, subject: Subject<'_>) -> Option<&'a [StatedPercentile]> {
     let endpoint = subject?;
-    let imported = record.arms.values().find_map(|arm| arm.imported.as_ref())?;
+    let imported = arm.imported.as_ref()?;
     imported.percentiles.get(&endpoint.name).map(Vec::as_slice)
 }
 
@@ -145,7 +147,7 @@ mod tests {
         // Nothing below the median was stated.
         let p50 = of(&record, Metric::ResponseP50);
         assert_eq!((p50.low, p50.high), (None, Some(2.0)));
-        assert_eq!(longest_us(&record, record.scenario.endpoints.first()), Some(9_000));
+        assert_eq!(longest_us(&record.arms["run"], record.scenario.endpoints.first()), Some(9_000));
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn summary(
         percentiles: percentiles(record, blocks, subject),
         response_us_max: Times::of(samples, Metric::ResponseP50)
             .and_then(|times| times.longest_us())
-            .or_else(|| stated::longest_us(record, subject)),
+            .or_else(|| stated::longest_us(record.arms.get(arm)?, subject)),
         blocked_ms_per_1000: value(Metric::BlockedMsPer1000),
         cpu_us_per_request: value(Metric::CpuUsPerRequest),
         threads: subject.is_none().then(|| value(Metric::Threads)).flatten(),

@@ -22,7 +22,7 @@ pub struct Violation {
 }
 
 /// As many as the command line accepts: beyond it, tests would take memory for nothing.
-const PAIRS_MAX: u32 = 1_000;
+pub(crate) const PAIRS_MAX: u32 = 1_000;
 
 fn violation<T>(json_path: String, message: String) -> Result<T, Violation> {
     Err(Violation { json_path, message })

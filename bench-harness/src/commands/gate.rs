@@ -9,6 +9,7 @@ use unstall_reports::{annotations, junit, markdown};
 use unstall_results::policy::Policy;
 
 use crate::arguments::GateArguments;
+use crate::baseline_gate;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
@@ -23,7 +24,11 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
         Some(path) => read_policy(path)?,
         None => Policy::default(),
     };
-    let judgement = judgement::judge(judgement::read(&arguments.records)?, &policy)?;
+    let records = judgement::read(&arguments.records)?;
+    let judgement = match &arguments.baseline {
+        Some(folder) => baseline_gate::judge(records, folder, &arguments.branch, &policy)?,
+        None => judgement::judge(records, &policy)?,
+    };
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     let wanted = [
@@ -111,9 +116,14 @@ fn command_line(arguments: &GateArguments) -> String {
         .policy
         .as_ref()
         .map(|path| format!(" --policy {}", path.display()));
+    let baseline = arguments
+        .baseline
+        .as_ref()
+        .map(|folder| format!(" --baseline {} --branch {}", folder.display(), arguments.branch));
     format!(
-        "unstall gate {}{}",
+        "unstall gate {}{}{}",
         records.join(" "),
+        baseline.unwrap_or_default(),
         policy.unwrap_or_default()
     )
 }
