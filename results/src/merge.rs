@@ -114,12 +114,14 @@ pub fn merge(
     record.load.looks = Vec::new();
     let mut clock_ns = 0;
     let mut pairs = 0;
+    let mut complete = 0u32;
     for (_, session) in &sessions {
         let kept = Kept::of(session);
         merged.sessions.extend(kept.told(session));
-        record.load.looks.extend(kept.looks(session, pairs));
+        record.load.looks.extend(kept.looks(session, complete));
         record.blocks.extend(kept.blocks(session, pairs, &mut clock_ns));
         pairs = pairs.saturating_add(kept.pairs.len() as u64);
+        complete = complete.saturating_add(kept.complete);
     }
     let is_pair = record.arms.len() > 1;
     if is_pair && pairs > u64::from(PAIRS_MAX) {
@@ -292,17 +294,29 @@ fn slowest_floor(sessions: &[(String, RunRecord)]) -> Option<MachineFloor> {
 struct Kept {
     /// In order; their place is their number.
     pairs: Vec<u32>,
+    /// Those of them that can be compared; the rest shows what went wrong.
+    complete: u32,
     left_out: u32,
 }
 
 impl Kept {
     fn of(session: &RunRecord) -> Self {
         let begun: BTreeSet<u32> = session.blocks.iter().map(|block| block.pair).collect();
-        let is_kept = |pair: &u32| !session.interrupted || is_complete(session, *pair);
-        let pairs: Vec<u32> = begun.iter().copied().filter(is_kept).collect();
-        // As many as there are blocks, at most.
-        let left_out = (begun.len() - pairs.len()) as u32;
-        Self { pairs, left_out }
+        let pairs = begun.iter().copied();
+        let (complete, rest): (Vec<u32>, Vec<u32>) =
+            pairs.partition(|pair| is_complete(session, *pair));
+        // Counts of pairs are those of blocks, at most.
+        let (count, others) = (complete.len() as u32, rest.len() as u32);
+        let is_whole = !session.interrupted;
+        Self {
+            pairs: if is_whole {
+                begun.into_iter().collect()
+            } else {
+                complete
+            },
+            complete: count,
+            left_out: if is_whole { 0 } else { others },
+        }
     }
 
     /// As the record lists it; a session that was merged itself is listed as its own.
@@ -319,15 +333,13 @@ impl Kept {
         }]
     }
 
-    /// When the result may have been looked at, behind `before` pairs: as the session was planned
-    /// (or was merged of others), and when it was over.
-    fn looks(&self, session: &RunRecord, before: u64) -> Vec<u32> {
-        let pairs = self.pairs.len() as u32;
+    /// When the result may have been looked at, behind `before` complete pairs: as the session was
+    /// planned (or was merged of others), and when it was over.
+    fn looks(&self, session: &RunRecord, before: u32) -> Vec<u32> {
         let planned = session.load.looks.iter().copied();
-        let mut looks: Vec<u32> = planned.filter(|look| *look < pairs).collect();
-        looks.extend((pairs > 0).then_some(pairs));
-        let behind = |look: u32| u32::try_from(before).unwrap_or(u32::MAX).saturating_add(look);
-        looks.into_iter().map(behind).collect()
+        let mut looks: Vec<u32> = planned.filter(|look| *look < self.complete).collect();
+        looks.extend((self.complete > 0).then_some(self.complete));
+        looks.into_iter().map(|look| before.saturating_add(look)).collect()
     }
 
     /// Renumbered, and moved on the clock to where the session before ended.

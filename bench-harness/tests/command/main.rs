@@ -14,6 +14,7 @@ mod open;
 mod program;
 mod proving;
 mod records;
+mod results;
 mod secure_server;
 mod streams;
 mod test_proxy;
