@@ -261,6 +261,16 @@ pub(crate) struct AbArguments {
     pub(crate) duration: Option<Duration>,
     #[command(flatten)]
     pub(crate) start: BlockStartArguments,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+}
+
+/// How it is judged.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArguments {
+    /// Margins, limits and objectives, TOML: see docs/policy.md
+    #[arg(long = "policy", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// `unstall compare`
@@ -271,6 +281,8 @@ pub(crate) struct CompareArguments {
     /// Records of `ab`; or two records of `run`, before and after
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
 }
 
 /// `unstall gate`
@@ -290,9 +302,8 @@ pub(crate) struct GateArguments {
     /// The branch whose baseline it is
     #[arg(long, value_name = "NAME", default_value = "main", requires = "baseline")]
     pub(crate) branch: String,
-    /// Margins and limits, TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Write JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -322,6 +333,8 @@ pub(crate) struct ReportArguments {
         default_value = "report.html"
     )]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
 }
 
 /// `unstall watch`

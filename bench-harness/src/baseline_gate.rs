@@ -18,10 +18,10 @@ pub(crate) fn judge(
     records: Vec<RunRecord>,
     folder: &Path,
     branch: &str,
-    policy: &Policy,
+    policy: Policy,
 ) -> anyhow::Result<Judgement> {
     let baselines = Baselines::in_folder(folder);
-    let mut judgement = Judgement::default();
+    let mut judgement = Judgement::by(policy);
     for record in records {
         if record.arms.len() > 1 {
             bail!(
@@ -31,7 +31,7 @@ pub(crate) fn judge(
         }
         let found = baselines.find(branch, &record)?;
         let provenance = baseline::provenance(&found, &record, branch);
-        let mut judged = against_each_other(&[found, record], policy)?;
+        let mut judged = against_each_other(&[found, record], &judgement.policy)?;
         if let Some(comparison) = &mut judged.comparison {
             comparison.validity.warnings.insert(0, provenance);
         }

@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     /// The judgement, where the command judges versions; that of a proof or a self-test is in its
     /// content.
     pub(crate) verdict: Option<Verdict>,
+    /// How to exit, where a policy says otherwise than the verdict.
+    pub(crate) status: Option<ExitStatus>,
     /// For people, plain or coloured, ending in a newline.
     pub(crate) text: String,
     /// The same for programs.
@@ -75,7 +77,8 @@ impl Console {
     pub(crate) fn finish(&self, command: &str, result: anyhow::Result<Outcome>) -> ExitStatus {
         let (status, printed) = match result {
             Ok(outcome) => {
-                let status = outcome.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
+                let of_verdict = outcome.verdict().map_or(ExitStatus::Pass, ExitStatus::from);
+                let status = outcome.status.unwrap_or(of_verdict);
                 (status, self.print(command, status, outcome))
             }
             Err(error) => {

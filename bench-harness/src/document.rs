@@ -17,6 +17,7 @@ mod beside;
 pub(crate) mod capacity;
 pub(crate) mod comparison;
 pub(crate) mod measurement;
+mod objective;
 pub(crate) mod proof;
 pub(crate) mod selftest;
 mod stored;
@@ -42,7 +43,7 @@ pub(crate) struct Document {
     command: String,
     /// The judgement over everything, `null` where the command judges nothing.
     verdict: Option<VerdictName>,
-    /// 0 pass or proven, 1 regression, blocking, unproven or unmet, 2 usage or input, 3 invalid
+    /// 0 pass or proven, or what a policy makes a warning; 1 regression, blocking, unproven or unmet, 2 usage or input, 3 invalid
     /// measurement, 4 inconclusive.
     exit_code: u8,
     /// What went wrong, when the exit code is 2.
@@ -178,9 +179,9 @@ pub(crate) enum FileKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum VerdictName {
-    /// No regression, and every judged cell is within its harm limit.
+    /// No regression, every judged cell is within its harm limit, and every objective is met.
     Pass,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or an objective is missed.
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,

@@ -12,14 +12,15 @@ use unstall_results::capacity::{self, Finding};
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Verdict};
 use unstall_results::design::ArmName;
-use unstall_results::policy::Policy;
+use unstall_results::policy::{Consequence, Policy};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
 use crate::console::{Console, Outcome};
 use crate::document::{
-    CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument,
+    CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument, VerdictName,
 };
+use crate::exit::ExitStatus;
 use crate::exports::Exports;
 use crate::identity;
 use crate::session::{Agenda, Ended, Session, Stage};
@@ -60,6 +61,7 @@ fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
 /// Measurements under one verdict.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
+    pub(crate) policy: Policy,
     pub(crate) entries: Vec<Judged>,
     /// What a reader must know besides.
     pub(crate) notes: Vec<String>,
@@ -70,11 +72,24 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
+    /// A judgement by a policy; by the usual one with [`Self::default`].
+    pub(crate) fn by(policy: Policy) -> Self {
+        Self {
+            policy,
+            ..Self::default()
+        }
+    }
+
+    /// What it is judged by.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Adds a record as it stands: compared if it has two arms.
-    pub(crate) fn add(&mut self, record: RunRecord, policy: &Policy) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, record: RunRecord) -> anyhow::Result<()> {
         let comparison = if is_paired(&record) {
             let label = &record.label;
-            let compared = compare(&record, policy);
+            let compared = compare(&record, &self.policy);
             Some(compared.with_context(|| format!("the record `{label}` can't be compared"))?)
         } else {
             None
@@ -151,7 +166,7 @@ impl Judgement {
         }
         let mut comparison = None;
         if is_paired(&record) {
-            match compare(&record, &Policy::default()) {
+            match compare(&record, &self.policy) {
                 Ok(compared) => comparison = Some(compared),
                 Err(error) => self.leave_open(
                     Verdict::Inconclusive,
@@ -181,6 +196,16 @@ impl Judgement {
         Ok(())
     }
 
+    /// Holds the policy against what was measured in the end. What was measured is there already, so
+    /// a policy that turns out to be about something else spoils the verdict only.
+    pub(crate) fn check_policy(&mut self) {
+        let records: Vec<&RunRecord> = self.entries.iter().map(|of| &of.record).collect();
+        if let Err(error) = self.policy.check(&records) {
+            let why = format!("{error}\n  then judge the records with `unstall gate`");
+            self.leave_open(Verdict::Inconclusive, why);
+        }
+    }
+
     /// Something has no comparison: why, and what that makes of the whole.
     fn leave_open(&mut self, verdict: Verdict, why: String) {
         self.unjudged = self.unjudged.max(Some(verdict));
@@ -191,6 +216,18 @@ impl Judgement {
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let judged = self.entries.iter().filter_map(Judged::verdict);
         judged.chain(self.unjudged).max()
+    }
+
+    /// How to exit where the policy lets some verdict pass as a warning: by the worst of the
+    /// others. What was not measured to its end is never let pass.
+    fn status(&self) -> Option<ExitStatus> {
+        let judged = || self.entries.iter().filter_map(Judged::verdict);
+        let fails = |of: &Verdict| self.policy.consequence(*of) == Some(Consequence::Fail);
+        let is_warned = judged().any(|of| self.policy.consequence(of) == Some(Consequence::Warn));
+        is_warned.then(|| {
+            let worst = judged().filter(fails).chain(self.unjudged).max();
+            ExitStatus::from(VerdictName::from(worst.unwrap_or(Verdict::Pass)))
+        })
     }
 
     /// The measurement added last, in one line.
@@ -251,8 +288,13 @@ impl Judgement {
             .entries
             .iter()
             .filter(|entry| entry.comparison.is_none() && entry.capacity.is_none());
+        let status = self.status();
+        if status == Some(ExitStatus::Pass) && self.verdict() != Some(Verdict::Pass) {
+            text.push_str("The policy makes a warning of this: exit code 0.\n");
+        }
         Outcome {
             verdict: self.verdict(),
+            status,
             text,
             content: Content {
                 comparisons: comparisons.collect(),
@@ -281,19 +323,20 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<RunRecord>> {
 }
 
 /// Judges records: each one with two arms by itself, two with one arm against each other.
-pub(crate) fn judge(records: Vec<RunRecord>, policy: &Policy) -> anyhow::Result<Judgement> {
+pub(crate) fn judge(records: Vec<RunRecord>, policy: Policy) -> anyhow::Result<Judgement> {
     let is_single = |record: &&RunRecord| !is_paired(record) && record.load.capacity.is_none();
     let single = records.iter().filter(is_single).count();
-    let mut judgement = Judgement::default();
+    let mut judgement = Judgement::by(policy);
     match (single, records.len()) {
         (0, _) => {
             for record in records {
-                judgement.add(record, policy)?;
+                judgement.add(record)?;
             }
         }
-        (2, 2) => judgement
-            .entries
-            .push(against_each_other(&records, policy)?),
+        (2, 2) => {
+            let judged = against_each_other(&records, &judgement.policy)?;
+            judgement.entries.push(judged);
+        }
         (1, 1) => bail!(
             "the record `{}` holds one version only; give a second record to compare it with, \
              or measure both versions with `unstall ab`",

@@ -16,6 +16,7 @@ mod inputs;
 mod interrupt;
 mod judgement;
 mod opening;
+mod policy_file;
 mod private_servers;
 mod progress;
 mod proof_text;

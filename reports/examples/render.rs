@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
+//! (by the real comparison), `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `edges` or
 //! `hostile`.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ mod fixture;
 
 /// What can be shown.
 const SHOWN: &str =
-    "steps, judged, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
+    "steps, judged, objectives, pass, inconclusive, invalid, run, capacity, large, edges, hostile";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let compared = match shown.as_str() {
         "steps" => vec![fixture::passing(), fixture::regressing()],
         "judged" => vec![fixture::judged()],
+        "objectives" => vec![fixture::with_objectives()],
         "pass" => vec![fixture::passing()],
         "inconclusive" => vec![fixture::inconclusive()],
         "invalid" => vec![fixture::invalid()],

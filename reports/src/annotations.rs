@@ -5,12 +5,15 @@
 
 use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+use unstall_results::slo::{SloFinding, SloOutcome};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, objectives, ranking, vocabulary};
 
 /// Cells per measurement; with the verdict's own line it stays below GitHub's ten.
 const CELLS_MAX: usize = 8;
+/// Objectives per measurement, which take the place of as many cells.
+const OBJECTIVES_MAX: usize = 3;
 
 /// Renders one line per verdict and per failing cell; ends in a newline unless
 /// nothing was compared.
@@ -45,7 +48,10 @@ fn level_of(verdict: Verdict) -> &'static str {
 
 fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
     let name = entry.short_name();
-    let level = level_of(comparison.verdict);
+    let level = match comparison.is_only_warned() {
+        true => "warning",
+        false => level_of(comparison.verdict),
+    };
     let title = format!("{name}: {}", vocabulary::verdict(comparison.verdict));
     let mut message = format!("{} Next: {}", comparison.headline, comparison.next_action);
     for fault in &comparison.validity.faults {
@@ -55,6 +61,7 @@ fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
     if comparison.verdict == Verdict::Invalid {
         return;
     }
+    let objectives_shown = annotate_objectives(out, &name, comparison);
     let failing: Vec<&Cell> = ranking::cells(comparison, Group::Judged)
         .into_iter()
         .filter(|cell| {
@@ -64,7 +71,7 @@ fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
             )
         })
         .collect();
-    for cell in failing.iter().take(CELLS_MAX) {
+    for cell in failing.iter().take(CELLS_MAX - objectives_shown) {
         let level = match cell.outcome {
             Outcome::Regression => "error",
             _ => "warning",
@@ -77,8 +84,8 @@ fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
         );
         command(out, level, &title, &cell_message(cell));
     }
-    if failing.len() > CELLS_MAX {
-        let left = failing.len() - CELLS_MAX;
+    let left = failing.len().saturating_sub(CELLS_MAX - objectives_shown);
+    if left > 0 {
         command(
             out,
             "notice",
@@ -86,6 +93,31 @@ fn annotate(out: &mut String, entry: &Entry<'_>, comparison: &Comparison) {
             &format!("and {left} more cells, none worse than those listed"),
         );
     }
+}
+
+/// Objectives that aren't met, missed ones first; how many lines that took. A report names the
+/// rest: they are in its reasons and its table.
+fn annotate_objectives(out: &mut String, name: &str, comparison: &Comparison) -> usize {
+    let open: Vec<&SloFinding> = objectives::worst_first(comparison)
+        .into_iter()
+        .filter(|slo| slo.outcome != SloOutcome::Met)
+        .collect();
+    let shown = open.len().min(OBJECTIVES_MAX);
+    for (index, slo) in open.iter().take(shown).enumerate() {
+        let level = match slo.outcome {
+            SloOutcome::Missed => "error",
+            _ => "warning",
+        };
+        let (_, words) = objectives::outcome(slo, comparison.verdict);
+        let title = format!("{name}: objective {} {words}", slo.name());
+        let mut message = format!("{}: {}", slo.level, objectives::found(slo));
+        if index + 1 == shown && open.len() > shown {
+            let more = open.len() - shown;
+            message.push_str(&format!(" And {more} more objectives, none worse."));
+        }
+        command(out, level, &title, &message);
+    }
+    shown
 }
 
 fn cell_message(cell: &Cell) -> String {

@@ -15,6 +15,7 @@ mod event_loop;
 mod forest;
 mod ledger;
 mod measurement;
+mod objectives;
 mod observations;
 mod panel;
 mod streams;

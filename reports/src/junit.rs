@@ -1,16 +1,18 @@
 //! The report as JUnit XML: a suite per comparison, a test case for its verdict
 //! and one per judged cell.
 //!
-//! A regression is a failure; an invalid measurement is an error; what can't be
-//! told is skipped, so that no viewer paints it green.
+//! A regression or a missed objective is a failure; an invalid measurement is an error; what
+//! can't be told is skipped, so that no viewer paints it green. So is an invalid measurement that
+//! the policy makes a warning of.
 
 use std::fmt::Write as _;
 
 use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Cell, Comparison, Outcome, Verdict};
+use unstall_results::slo::{SloFinding, SloOutcome};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, escape, numbers, objectives, ranking, vocabulary};
 
 /// Renders the comparisons as JUnit XML; records of one version have no verdict
 /// and are left out.
@@ -70,6 +72,11 @@ fn suite(entry: &Entry<'_>, comparison: &Comparison) -> Suite {
             .into_iter()
             .map(|cell| cell_case(cell, comparison.verdict)),
     );
+    cases.extend(
+        objectives::worst_first(comparison)
+            .into_iter()
+            .map(|slo| objective_case(slo, comparison.verdict)),
+    );
     let mut output = vec![comparison.headline.clone(), comparison.next_action.clone()];
     output.extend(comparison.validity.warnings.iter().cloned());
     output.extend(comparison.blind_spots.iter().cloned());
@@ -111,7 +118,10 @@ fn status_of(verdict: Verdict) -> Status {
 }
 
 fn verdict_case(comparison: &Comparison) -> Case {
-    let status = status_of(comparison.verdict);
+    let status = match status_of(comparison.verdict) {
+        Status::Errored if comparison.is_only_warned() => Status::Skipped,
+        status => status,
+    };
     let mut message = comparison.headline.clone();
     for fault in &comparison.validity.faults {
         message = format!("{message} {fault}");
@@ -157,6 +167,27 @@ fn cell_case(cell: &Cell, verdict: Verdict) -> Case {
         status,
         kind,
         message: format!("{words}: {values}{change}"),
+    }
+}
+
+fn objective_case(slo: &SloFinding, verdict: Verdict) -> Case {
+    let (status, kind) = match slo.outcome {
+        _ if verdict == Verdict::Invalid => (Status::Skipped, "invalid"),
+        SloOutcome::Met => (Status::Passed, "pass"),
+        SloOutcome::Missed => (Status::Failed, "objective"),
+        SloOutcome::CantTell { .. } => (Status::Skipped, "inconclusive"),
+    };
+    let (_, words) = objectives::outcome(slo, verdict);
+    Case {
+        name: format!(
+            "objective {} {} {}",
+            objectives::subject(slo),
+            slo.level.to_string().replace(' ', ""),
+            slo.objective
+        ),
+        status,
+        kind,
+        message: format!("{words}: {}", objectives::found(slo)),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod html;
 pub mod junit;
 pub mod markdown;
 mod numbers;
+mod objectives;
 mod observed;
 mod ranking;
 pub mod terminal;

@@ -12,7 +12,7 @@ use unstall_results::level::blindness;
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{Entry, Report, asides, capacity, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, asides, capacity, escape, numbers, objectives, ranking, vocabulary};
 
 /// Rows per table before "and N more": keeps a report of a dozen steps below the
 /// limit of a comment.
@@ -118,6 +118,7 @@ fn compared_entry(
         "- **Next:** {}\n",
         escape::markdown(&comparison.next_action)
     )?;
+    write_objectives(out, comparison)?;
     cells(out, comparison, Group::Judged)?;
     let advisory = ranking::cells(comparison, Group::Advisory).len();
     if advisory > 0 {
@@ -131,6 +132,40 @@ fn compared_entry(
     }
     write_asides(out, entry)?;
     criteria_and_blind_spots(out, comparison)
+}
+
+/// What the policy asks of the after version, missed first.
+fn write_objectives(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
+    if comparison.slos.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "| | endpoint | objective | level | found | |\n|---|---|---|---|---|---|"
+    )?;
+    let found = objectives::worst_first(comparison);
+    for slo in found.iter().take(ROWS_MAX) {
+        let (sign, words) = objectives::outcome(slo, comparison.verdict);
+        let endpoint = match &slo.endpoint {
+            Some(name) => escape::markdown_code(name),
+            None => vocabulary::ALL_REQUESTS.to_owned(),
+        };
+        writeln!(
+            out,
+            "| {sign} | {endpoint} | {} | {} | {} | {words} |",
+            escape::markdown_code(&slo.objective),
+            slo.level,
+            escape::markdown(&objectives::found(slo)),
+        )?;
+    }
+    if found.len() > ROWS_MAX {
+        writeln!(
+            out,
+            "\n… and {} more objectives, none worse than these.",
+            found.len() - ROWS_MAX
+        )?;
+    }
+    writeln!(out)
 }
 
 /// Bystanders and streams, an item each.

@@ -31,7 +31,9 @@ pub(crate) fn verdict_sign(verdict: Verdict) -> &'static str {
 pub(crate) fn verdict_meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "every judged cell is within its harm limit",
-        Verdict::Regression => "at least one judged cell is significantly worse",
+        Verdict::Regression => {
+            "at least one judged cell is significantly worse, or an objective is missed"
+        }
         Verdict::Inconclusive => "not enough evidence either way",
         Verdict::Invalid => "a fault of the measurement itself: do not use the numbers",
     }
@@ -80,6 +82,9 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
         Metric::ProbeP90 => "bystander p90",
     }
 }
+
+/// What an objective without an endpoint is about.
+pub(crate) const ALL_REQUESTS: &str = "all requests";
 
 /// The cell's endpoint, not yet escaped.
 pub(crate) fn cell_endpoint(cell: &Cell) -> &str {

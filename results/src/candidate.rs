@@ -16,7 +16,7 @@ use crate::validate::saturating_sum;
 use crate::wording;
 
 /// Percentiles and counts of one endpoint.
-const OF_AN_ENDPOINT: [Metric; 8] = [
+pub(crate) const OF_AN_ENDPOINT: [Metric; 8] = [
     Metric::ResponseP50,
     Metric::ResponseP95,
     Metric::ResponseP99,
@@ -28,7 +28,7 @@ const OF_AN_ENDPOINT: [Metric; 8] = [
 ];
 
 /// What only the process as a whole has. Its errors are those of its endpoints.
-const OF_THE_SERVICE: [Metric; 6] = [
+pub(crate) const OF_THE_SERVICE: [Metric; 6] = [
     Metric::BlockedMsPer1000,
     Metric::Threads,
     Metric::CpuUsPerRequest,

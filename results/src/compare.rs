@@ -14,10 +14,11 @@ use crate::level;
 use crate::merge;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
-use crate::policy::Policy;
+use crate::policy::{Policy, Unpaired};
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
 use crate::signflip::SignFlips;
+use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
 pub use crate::unpaired::compare_unpaired;
 use crate::validate::{saturating_sum, total};
@@ -66,6 +67,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
             label: record.label.clone(),
         });
     }
+    let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
     match order_effect(record, &pairing, policy) {
         OrderEffect::None => {}
@@ -135,12 +137,21 @@ pub(crate) fn conclude(
     let enough = if paired {
         pairs >= needed
     } else {
-        policy.judge_unpaired
+        policy.unpaired == Unpaired::Judge
     };
     let nothing = sides.successes() == (0, 0);
     let unseen = unseen(record, &cells, policy);
-    let verdict = verdict(&cells, &validity, enough && !nothing, unseen.is_none());
-    let worst_cell = worst_cell(&cells, policy);
+    let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
+    let evidence = Evidence {
+        cells: &cells,
+        slos: &slos,
+        validity: &validity,
+        is_empty: nothing,
+        may_judge: enough,
+        may_pass: unseen.is_none(),
+    };
+    let verdict = evidence.verdict();
+    let worst_cell = worst_cell(&cells);
     let unusable = match verdict {
         Verdict::Invalid => Some("the measurement is invalid"),
         _ if paired && !enough => Some("too few pairs"),
@@ -158,6 +169,7 @@ pub(crate) fn conclude(
         saturation: &saturation,
         doubt,
         cells: &cells,
+        slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
         step,
@@ -175,7 +187,8 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        decision: decision(verdict, doubt.is_none()),
+        consequence: policy.consequence(verdict),
+        decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
@@ -188,6 +201,7 @@ pub(crate) fn conclude(
         validity,
         worst_cell,
         cells,
+        slos,
     }
 }
 
@@ -199,33 +213,64 @@ fn blind_spots_of(record: &RunRecord, pairs: Option<u32>, policy: &Policy) -> Ve
     spots
 }
 
-/// A step is kept only if its criteria hold, whatever the verdict's floors forgive.
-fn decision(verdict: Verdict, criteria_hold: bool) -> Decision {
+/// A step is kept only if its criteria hold, whatever the verdict's floors forgive. A step that
+/// made nothing worse isn't reverted for an objective that is still missed.
+fn decision(verdict: Verdict, criteria_hold: bool, cells: &[Cell]) -> Decision {
     match verdict {
         Verdict::Pass if criteria_hold => Decision::Keep,
-        Verdict::Regression => Decision::Revert,
-        Verdict::Pass | Verdict::Inconclusive | Verdict::Invalid => Decision::Undecided,
+        Verdict::Regression if has_regressed(cells) => Decision::Revert,
+        Verdict::Pass | Verdict::Regression | Verdict::Inconclusive | Verdict::Invalid => {
+            Decision::Undecided
+        }
     }
 }
 
-/// invalid > regression > inconclusive > pass.
-fn verdict(cells: &[Cell], validity: &Validity, may_judge: bool, may_pass: bool) -> Verdict {
-    if !validity.faults.is_empty() {
-        return Verdict::Invalid;
-    }
-    if !may_judge {
-        return Verdict::Inconclusive;
-    }
-    let judged = || cells.iter().filter(|cell| cell.judged);
-    if judged().any(|cell| cell.outcome == Outcome::Regression) {
-        return Verdict::Regression;
-    }
-    let settled =
-        judged().all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
-    if may_pass && judged().next().is_some() && settled {
-        Verdict::Pass
-    } else {
-        Verdict::Inconclusive
+fn has_regressed(cells: &[Cell]) -> bool {
+    let mut judged = cells.iter().filter(|cell| cell.judged);
+    judged.any(|cell| cell.outcome == Outcome::Regression)
+}
+
+/// All that a verdict follows from.
+struct Evidence<'a> {
+    cells: &'a [Cell],
+    slos: &'a [SloFinding],
+    validity: &'a Validity,
+    /// Nothing succeeded, in neither version.
+    is_empty: bool,
+    /// The difference of the versions may be judged.
+    may_judge: bool,
+    may_pass: bool,
+}
+
+impl Evidence<'_> {
+    /// invalid > regression > inconclusive > pass.
+    fn verdict(&self) -> Verdict {
+        if !self.validity.faults.is_empty() {
+            return Verdict::Invalid;
+        }
+        if self.is_empty {
+            return Verdict::Inconclusive;
+        }
+        let slo = |is: fn(&SloOutcome) -> bool| self.slos.iter().any(|of| is(&of.outcome));
+        // An objective is of one version, so it doesn't matter whether there are pairs.
+        if slo(|of| *of == SloOutcome::Missed) {
+            return Verdict::Regression;
+        }
+        if !self.may_judge {
+            return Verdict::Inconclusive;
+        }
+        if has_regressed(self.cells) {
+            return Verdict::Regression;
+        }
+        let judged = || self.cells.iter().filter(|cell| cell.judged);
+        let settled = judged()
+            .all(|cell| matches!(cell.outcome, Outcome::WithinLimit | Outcome::Improvement));
+        let open = slo(|of| matches!(of, SloOutcome::CantTell { .. }));
+        if self.may_pass && judged().next().is_some() && settled && !open {
+            Verdict::Pass
+        } else {
+            Verdict::Inconclusive
+        }
     }
 }
 
@@ -260,7 +305,7 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
 
 /// The judged cell that is worst: by what follows from it, then by how close its
 /// upper bound comes to the harm limit.
-fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
+fn worst_cell(cells: &[Cell]) -> Option<usize> {
     let rank = |cell: &Cell| {
         let outcome = match cell.outcome {
             Outcome::Regression => 3,
@@ -272,7 +317,7 @@ fn worst_cell(cells: &[Cell], policy: &Policy) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = policy.margin(cell.metric).harm;
+        let limit = cell.margin.harm;
         let used = cell
             .change
             .as_ref()

@@ -3,17 +3,19 @@
 use serde::Deserialize;
 
 use crate::level::Level;
+use crate::policy::{Consequence, Margin};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Every judged cell is within its harm limit.
+    /// Every judged cell is within its harm limit, and every objective is met.
     Pass,
     /// Not enough evidence either way.
     Inconclusive,
-    /// At least one judged cell is significantly worse.
+    /// At least one judged cell is significantly worse, or an objective of the policy is missed.
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,
@@ -26,7 +28,8 @@ pub enum Decision {
     Keep,
     /// Regressed.
     Revert,
-    /// Inconclusive or invalid, or passed with a criterion unmet or without an answer.
+    /// Inconclusive or invalid, passed with a criterion unmet or without an answer, or nothing got
+    /// worse and an objective is missed.
     Undecided,
 }
 
@@ -85,6 +88,8 @@ pub struct Comparison {
     pub step: Option<StepIdentity>,
     /// The overall answer.
     pub verdict: Verdict,
+    /// What the policy makes of it; `None` of a pass.
+    pub consequence: Option<Consequence>,
     /// The same for a step's ledger.
     pub decision: Decision,
     /// One sentence in milliseconds, plain text: what a reader takes away.
@@ -112,6 +117,15 @@ pub struct Comparison {
     pub worst_cell: Option<usize>,
     /// The step's criteria, each with what was found.
     pub criteria: Vec<Criterion>,
+    /// The policy's objectives, each on each endpoint and level that it is about.
+    pub slos: Vec<SloFinding>,
+}
+
+impl Comparison {
+    /// True where the policy lets a verdict that is no pass end with exit code 0.
+    pub fn is_only_warned(&self) -> bool {
+        self.consequence == Some(Consequence::Warn)
+    }
 }
 
 /// Whether the numbers may be used.
@@ -149,6 +163,8 @@ pub struct Cell {
     pub family: Family,
     /// Whether it counts for the verdict.
     pub judged: bool,
+    /// What is a regression and what is harm here, by the policy.
+    pub margin: Margin,
     /// The first arm.
     pub before: Estimate,
     /// The second arm.

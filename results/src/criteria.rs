@@ -134,8 +134,7 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Answer, String) {
             (Answer::Met, phrase(better.unwrap_or(cells[0])))
         }
         "down" | "better" => {
-            let stays =
-                |cell: &Cell| cell.outcome != Outcome::Improvement && could_fall(cell, policy);
+            let stays = |cell: &Cell| cell.outcome != Outcome::Improvement && could_fall(cell);
             match (first(&stays), better) {
                 (Some(cell), _) => (
                     Answer::Unmet,
@@ -155,7 +154,7 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Answer, String) {
 /// Significantly beyond the margin, also where the floor keeps it from being a regression.
 /// The `only` cell of a criterion is one test, whose own bound needs no adjustment.
 fn is_worse(cell: &Cell, only: bool, policy: &Policy) -> bool {
-    let margin = policy.margin(cell.metric).regression;
+    let margin = cell.margin.regression;
     cell.change.as_ref().is_some_and(|change| {
         let flat = match change.scale {
             Scale::Ratio => 1.0 + margin,
@@ -171,12 +170,12 @@ fn is_new(cell: &Cell) -> bool {
 }
 
 /// Blocked time up to the floor is as good as none.
-fn could_fall(cell: &Cell, policy: &Policy) -> bool {
+fn could_fall(cell: &Cell) -> bool {
     cell.metric != Metric::BlockedMsPer1000
         || cell
             .before
             .value
-            .is_some_and(|before| before > policy.margin(cell.metric).floor)
+            .is_some_and(|before| before > cell.margin.floor)
 }
 
 /// `GET usage p95 41.2 → 6.1 ms`.

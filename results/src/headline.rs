@@ -4,13 +4,16 @@ use crate::candidate::cell_name;
 use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
 use crate::judge::is_beyond_limit;
-use crate::policy::Policy;
+use crate::policy::{Consequence, Policy, Unpaired};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::slo::{SloFinding, SloOutcome};
 use crate::wording;
 
-/// At most this many cells are named one by one.
-const CELLS_NAMED_MAX: usize = 5;
+mod objectives;
+
+/// At most this many cells, or objectives, are named one by one.
+const NAMED_MAX: usize = 5;
 
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
@@ -20,6 +23,7 @@ pub(crate) struct Findings<'a> {
     /// The step's criterion that does not hold or has no answer, if any.
     pub(crate) doubt: Option<&'a Criterion>,
     pub(crate) cells: &'a [Cell],
+    pub(crate) slos: &'a [SloFinding],
     pub(crate) worst: Option<&'a Cell>,
     /// A latency of which nothing could be judged for want of requests.
     pub(crate) unseen: Option<&'a Cell>,
@@ -52,6 +56,7 @@ impl Findings<'_> {
             return "Nothing succeeded in either arm, so there is nothing to compare".to_owned();
         }
         let mut parts = Vec::new();
+        parts.extend(self.missed_in_short());
         // The lowest rate says most.
         parts.extend(
             self.saturation
@@ -161,11 +166,30 @@ impl Findings<'_> {
         }
     }
 
-    /// Why the verdict is what it is, worst first.
+    /// That the verdict is only a warning, if so, and why it is what it is, worst first.
     pub(crate) fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.policy.consequence(self.verdict) == Some(Consequence::Warn) {
+            let what = match self.verdict {
+                Verdict::Invalid => "an invalid measurement",
+                _ => "an inconclusive comparison",
+            };
+            reasons.push(format!(
+                "The policy makes {what} a warning: the exit code is 0, and nothing was proven."
+            ));
+        }
+        reasons.extend(self.why());
+        reasons
+    }
+
+    fn why(&self) -> Vec<String> {
         match self.verdict {
             Verdict::Invalid => self.faults.to_vec(),
-            Verdict::Regression => self.named(|outcome| *outcome == Outcome::Regression),
+            Verdict::Regression => {
+                let mut worse = self.named(|outcome| *outcome == Outcome::Regression);
+                worse.extend(self.slo_sentences(|of| *of == SloOutcome::Missed));
+                worse
+            }
             Verdict::Inconclusive => self.why_inconclusive(),
             Verdict::Pass => {
                 let number = |is: &dyn Fn(&Cell) -> bool| {
@@ -184,10 +208,12 @@ impl Findings<'_> {
                         wording::count(some)
                     ),
                 };
-                vec![format!(
+                let mut passed = vec![format!(
                     "All {} are within their harm limits{improved}{forgiven}.",
                     wording::plural(number(&|_| true), "judged cell")
-                )]
+                )];
+                passed.extend(self.all_met());
+                passed
             }
         }
     }
@@ -196,11 +222,11 @@ impl Findings<'_> {
     fn is_forgiven(&self, cell: &Cell) -> bool {
         let change = cell.change.as_ref();
         cell.outcome == Outcome::WithinLimit
-            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, self.policy))
+            && change.is_some_and(|change| is_beyond_limit(cell.metric, change, cell.margin))
     }
 
     fn why_inconclusive(&self) -> Vec<String> {
-        if !self.paired && !self.policy.judge_unpaired {
+        if !self.paired && self.policy.unpaired == Unpaired::Advise {
             return vec![
                 "The records come from different sessions: whatever changed between them is in the \
                  difference, so it is advisory."
@@ -230,6 +256,7 @@ impl Findings<'_> {
                 self.at(cell)
             )
         }));
+        named.extend(self.slo_sentences(|of| matches!(of, SloOutcome::CantTell { .. })));
         if named.is_empty() {
             return vec![
                 "No cell could be judged: each has too few requests or was not measured."
@@ -246,10 +273,10 @@ impl Findings<'_> {
             .filter(|cell| cell.judged && wanted(&cell.outcome))
             .collect();
         cells.sort_by(|one, other| size(other).total_cmp(&size(one)));
-        let rest = cells.len().saturating_sub(CELLS_NAMED_MAX);
+        let rest = cells.len().saturating_sub(NAMED_MAX);
         let mut named: Vec<String> = cells
             .iter()
-            .take(CELLS_NAMED_MAX)
+            .take(NAMED_MAX)
             .map(|cell| format!("{}{}{}.", phrase(cell), self.at(cell), self.evidence(cell)))
             .collect();
         if rest > 0 {
@@ -274,7 +301,7 @@ impl Findings<'_> {
                 false => claim(cell),
             };
         }
-        let harm = self.policy.margin(cell.metric).harm;
+        let harm = cell.margin.harm;
         let (possible, limit) = match change.scale {
             Scale::Ratio if cell.metric.larger_is_better() => {
                 (change.lower_bound, 1.0 / (1.0 + harm))
@@ -302,6 +329,7 @@ impl Findings<'_> {
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
             Verdict::Invalid => "Mend the fault named here and measure again.".to_owned(),
+            Verdict::Regression if self.is_objective_alone() => self.how_to_meet(),
             Verdict::Regression if self.is_saturation_alone() => {
                 let what = self.step.map_or("the change", |step| step.branch.as_str());
                 format!(
@@ -362,19 +390,16 @@ impl Findings<'_> {
         if !self.paired {
             return "Measure both versions in one session with `unstall ab`.".to_owned();
         }
-        if let Some(Outcome::Insufficient { requests_needed }) =
-            self.unseen.map(|cell| cell.outcome)
-        {
+        if let Some(requests_needed) = self.requests_needed() {
             return format!("Measure again with --requests {requests_needed}.");
         }
-        let needed = self
-            .cells
-            .iter()
-            .filter(|cell| cell.judged)
-            .filter_map(|cell| match cell.outcome {
-                Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
-                _ => None,
-            })
+        let cells = self.cells.iter().filter(|cell| cell.judged);
+        let of_cells = cells.filter_map(|cell| match cell.outcome {
+            Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
+            _ => None,
+        });
+        let needed = of_cells
+            .chain(self.pairs_of_objectives())
             .try_fold(self.pairs_min, |most, pairs| {
                 pairs.map(|pairs| most.max(pairs))
             });

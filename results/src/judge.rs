@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use crate::candidate::{Candidate, Differences, Evidence, subject_name};
 use crate::comparison::{Cell, Change, Family, Metric, Outcome, Scale};
 use crate::hodges_lehmann::{HodgesLehmann, hodges_lehmann, normal_quantile};
+use crate::measure::Subject;
 use crate::policy::{Margin, Policy};
 use crate::signflip::{SignFlips, TestCell};
 use crate::wording;
@@ -52,6 +53,11 @@ pub(crate) fn judge(
         .collect()
 }
 
+/// As the policy calls it.
+fn name_of(subject: Subject<'_>) -> Option<&str> {
+    subject.map(|endpoint| endpoint.name.as_str())
+}
+
 /// What the family's tests say of one cell.
 struct Tested {
     p_regression: f64,
@@ -74,7 +80,8 @@ fn test_family(
                 let Evidence::Pairs(differences) = &candidate.evidence else {
                     return None;
                 };
-                let margin = on_scale(candidate.metric, policy.margin(candidate.metric).regression);
+                let margin = policy.margin(name_of(candidate.subject), candidate.metric);
+                let margin = on_scale(candidate.metric, margin.regression);
                 let beyond = differences
                     .worse
                     .iter()
@@ -116,10 +123,11 @@ fn finish(
     policy: &Policy,
 ) -> Cell {
     let metric = candidate.metric;
+    let margin = policy.margin(name_of(candidate.subject), metric);
     let judged = candidate.is_settled || policy.judges(candidate.subject, metric);
     let (outcome, change) = match (&candidate.evidence, tested) {
         (Evidence::Pairs(differences), Some(tested)) => {
-            conclude(metric, differences, &tested, flips, policy)
+            conclude(metric, differences, &tested, flips, margin, policy.alpha)
         }
         (Evidence::None(outcome), _) => (*outcome, None),
         // Every candidate with pairs is a member of one family.
@@ -127,8 +135,8 @@ fn finish(
     };
     let floor_note = change
         .as_ref()
-        .filter(|change| outcome == Outcome::WithinLimit && is_beyond_limit(metric, change, policy))
-        .map(|_| floor_note(metric, policy));
+        .filter(|change| outcome == Outcome::WithinLimit && is_beyond_limit(metric, change, margin))
+        .map(|_| floor_note(metric, margin));
     let measured = !matches!(
         outcome,
         Outcome::NotMeasured | Outcome::Insufficient { .. } | Outcome::Pooled | Outcome::Saturated
@@ -139,6 +147,7 @@ fn finish(
         metric,
         family: metric.family(),
         judged: judged && measured,
+        margin,
         before: candidate.before,
         after: candidate.after,
         change,
@@ -151,8 +160,8 @@ fn finish(
 }
 
 /// True where only the floor keeps a change from counting as possible harm.
-pub(crate) fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) -> bool {
-    let limit = policy.margin(metric).harm;
+pub(crate) fn is_beyond_limit(metric: Metric, change: &Change, margin: Margin) -> bool {
+    let limit = margin.harm;
     match metric.scale() {
         Scale::Ratio if metric.larger_is_better() => change.lower_bound <= 1.0 / (1.0 + limit),
         Scale::Ratio => change.upper_bound >= 1.0 + limit,
@@ -160,10 +169,10 @@ pub(crate) fn is_beyond_limit(metric: Metric, change: &Change, policy: &Policy) 
     }
 }
 
-fn floor_note(metric: Metric, policy: &Policy) -> String {
+fn floor_note(metric: Metric, margin: Margin) -> String {
     format!(
         "Beyond the limit as a share, but not above {}{}, up to which a change counts as no harm.",
-        wording::number(policy.margin(metric).floor),
+        wording::number(margin.floor),
         wording::unit(metric)
     )
 }
@@ -204,30 +213,30 @@ fn conclude(
     differences: &Differences,
     tested: &Tested,
     flips: &SignFlips,
-    policy: &Policy,
+    margin: Margin,
+    alpha: f64,
 ) -> (Outcome, Option<Change>) {
-    let Some(harm) = Harm::of(differences, flips, policy.alpha) else {
+    let Some(harm) = Harm::of(differences, flips, alpha) else {
         return (Outcome::Inconclusive { pairs_needed: None }, None);
     };
-    let margin = policy.margin(metric);
     // A count moves in whole steps: what is exactly the floor must be settled too, and it
     // is no regression.
     let within = harm.upper < on_scale(metric, margin.harm) || harm.absolute_upper <= margin.floor;
-    let outcome = if tested.p_regression <= policy.alpha && harm.absolute > margin.floor {
+    let outcome = if tested.p_regression <= alpha && harm.absolute > margin.floor {
         Outcome::Regression
-    } else if tested.p_improvement <= policy.alpha {
+    } else if tested.p_improvement <= alpha {
         Outcome::Improvement
     } else if within {
         Outcome::WithinLimit
     } else {
         Outcome::Inconclusive {
-            pairs_needed: pairs_needed(metric, differences, &harm, margin, policy.alpha),
+            pairs_needed: pairs_needed(metric, differences, &harm, margin, alpha),
         }
     };
     let detectable = minimum_detectable(metric, differences, &harm, margin, tested.critical_t);
     (
         outcome,
-        Some(change(metric, &harm, tested, detectable, policy.alpha)),
+        Some(change(metric, &harm, tested, detectable, alpha)),
     )
 }
 

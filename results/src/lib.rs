@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod level;
 mod measure;
 pub mod merge;
+mod metric;
 mod order_effect;
 mod order_statistics;
 mod pairing;

@@ -57,7 +57,7 @@ pub(crate) fn order_effect(
         "The second block of a pair has medians {} from the first's, whatever the arm",
         wording::change_of_ratio(size.exp()),
     );
-    let matters = size.abs() > policy.margin(Metric::ResponseP50).regression.ln_1p();
+    let matters = size.abs() > policy.margin(None, Metric::ResponseP50).regression.ln_1p();
     if p <= ALPHA_FAULT && matters {
         OrderEffect::Spoils(format!(
             "{found}: blocks do not start alike; reset the state before each (--before-block), or \

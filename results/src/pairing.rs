@@ -210,17 +210,22 @@ fn lag_limit_us(block: &Block, model: &str, policy: &Policy) -> u64 {
 }
 
 /// The p99 of its own lateness, in µs, from which on the numbers of an open block mustn't be used:
-/// the larger of half the p50 margin of the fastest endpoint's median and 0.5 ms.
+/// half the p50 margin of an endpoint's median, of the endpoint where that is least; 0.5 ms at least.
 pub fn open_lag_limit_us(endpoints: &BTreeMap<String, EndpointSamples>, policy: &Policy) -> u64 {
     const LEAST_US: f64 = 500.0;
-    let margin = policy
-        .margin(crate::comparison::Metric::ResponseP50)
-        .regression;
-    let medians = endpoints
-        .values()
-        .filter_map(|s| s.response.quantile_us(0.5));
-    let fastest_us = medians.min().unwrap_or(0) as f64;
-    (fastest_us * margin / 2.0).max(LEAST_US) as u64
+    let metric = crate::comparison::Metric::ResponseP50;
+    let half_margins = endpoints.iter().filter_map(|(name, samples)| {
+        let median_us = samples.response.quantile_us(0.5)? as f64;
+        Some(median_us * policy.margin(Some(name), metric).regression / 2.0)
+    });
+    let smallest_us = half_margins.fold(f64::INFINITY, f64::min);
+    // Without a median there is nothing to be late for.
+    let limit_us = if smallest_us.is_finite() {
+        smallest_us
+    } else {
+        0.0
+    };
+    limit_us.max(LEAST_US) as u64
 }
 
 #[cfg(test)]

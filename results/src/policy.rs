@@ -1,16 +1,28 @@
-//! What counts as harm: margins, limits, floors and which metrics are judged.
+//! What counts as harm: margins, limits, floors, which cells are judged, objectives, and what an
+//! answer that is none means for a pipeline.
 //!
-//! The defaults are meant to be left alone. A policy file (TOML) overrides single
-//! values, see [`Policy::parse`].
+//! The defaults are meant to be left alone. A policy file (TOML) overrides single values:
+//! [`Policy::parse`] reads it, [`Policy::check`] holds it against the records that it is to
+//! judge, and [`Policy::for_scenario`] makes its globs know the routes behind endpoints' names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde::Deserialize;
+use crate::comparison::{Family, Metric, Scale, Verdict};
+use crate::record::{EndpointIdentity, ScenarioIdentity};
+use crate::wording;
 
-use crate::comparison::{Family, Metric, Scale};
-use crate::record::EndpointIdentity;
-use crate::text_position::position;
+pub use error::PolicyError;
+pub use glob::Glob;
+pub use raw::schema;
+pub use rule::{Place, Rule, SloRule};
+
+mod coverage;
+mod error;
+mod glob;
+mod raw;
+mod resolve;
+mod rule;
 
 /// A block with a larger share of stolen CPU time is invalid: the machine was not ours.
 pub const STEAL_SHARE_MAX: f64 = 0.05;
@@ -27,13 +39,44 @@ pub const GENERATOR_BUSY_SHARE_MAX: f64 = 0.95;
 pub struct Policy {
     /// Significance level of every test and bound.
     pub alpha: f64,
-    /// Judge two records of different sessions too. Their difference holds
-    /// whatever changed between the sessions, so it is advisory by default.
-    pub judge_unpaired: bool,
-    /// Metrics that count for the verdict.
+    /// What an inconclusive comparison means for whoever asked.
+    pub inconclusive: Consequence,
+    /// What an invalid measurement means for whoever asked.
+    pub invalid: Consequence,
+    /// Whether records of different sessions are judged.
+    pub unpaired: Unpaired,
+    /// Metrics that count for the verdict where no rule says otherwise.
     pub judged: BTreeSet<Metric>,
-    /// Values that differ from [`Margin::default_of`].
-    pub margins: BTreeMap<Metric, Margin>,
+    /// Where the file names each of them, if it does.
+    pub judge_places: BTreeMap<Metric, Place>,
+    /// What differs from [`Margin::default_of`] and [`Self::judged`], the last one that says
+    /// something has its way. A table `[metrics.X]` is a rule for every endpoint and stands
+    /// before those of `[[rule]]`.
+    pub rules: Vec<Rule>,
+    /// What must hold of the after version, whatever the before version does.
+    pub slos: Vec<SloRule>,
+    /// The file, if it was one.
+    pub origin: PathBuf,
+    /// Endpoint → `METHOD /path`, for globs; see [`Self::for_scenario`].
+    pub routes: BTreeMap<String, String>,
+}
+
+/// What follows from a verdict that is neither pass nor regression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consequence {
+    /// The exit code says so.
+    Fail,
+    /// Every output says so, and the exit code is 0.
+    Warn,
+}
+
+/// Whether the difference of two sessions is judged. It holds whatever changed between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpaired {
+    /// Shown only: the comparison is inconclusive.
+    Advise,
+    /// Judged like any other, without a test.
+    Judge,
 }
 
 /// What is a regression and what is harm, for one metric.
@@ -71,282 +114,102 @@ impl Margin {
     }
 }
 
-impl Metric {
-    /// Every metric, in the order in which cells are listed.
-    pub const ALL: [Self; 12] = [
-        Self::ResponseP50,
-        Self::ResponseP95,
-        Self::ResponseP99,
-        Self::TtftP50,
-        Self::TtftP95,
-        Self::ErrorRate,
-        Self::BlockedMsPer1000,
-        Self::Threads,
-        Self::CpuUsPerRequest,
-        Self::Throughput,
-        Self::RssMib,
-        Self::ProbeP90,
-    ];
-
-    /// With which others it is judged.
-    pub fn family(self) -> Family {
-        match self {
-            Self::ResponseP50
-            | Self::ResponseP95
-            | Self::ResponseP99
-            | Self::TtftP50
-            | Self::TtftP95 => Family::Latency,
-            Self::ErrorRate => Family::Errors,
-            Self::BlockedMsPer1000 | Self::Threads => Family::Loop,
-            Self::CpuUsPerRequest | Self::Throughput | Self::RssMib | Self::ProbeP90 => {
-                Family::Advisory
-            }
-        }
-    }
-
-    /// In which arithmetic its change is expressed.
-    pub fn scale(self) -> Scale {
-        match self {
-            Self::ErrorRate => Scale::Difference,
-            _ => Scale::Ratio,
-        }
-    }
-
-    /// True when larger values are better.
-    pub fn larger_is_better(self) -> bool {
-        self == Self::Throughput
-    }
-
-    /// True for what only the process as a whole has; the rest belongs to endpoints, or to both.
-    pub(crate) fn is_of_service(self) -> bool {
-        matches!(
-            self,
-            Self::Threads | Self::Throughput | Self::RssMib | Self::ProbeP90
-        )
-    }
-
-    /// The percentile that it is, if it is one.
-    pub fn quantile(self) -> Option<f64> {
-        match self {
-            Self::ResponseP50 | Self::TtftP50 => Some(0.5),
-            Self::ResponseP95 | Self::TtftP95 => Some(0.95),
-            Self::ResponseP99 => Some(0.99),
-            Self::ProbeP90 => Some(0.9),
-            _ => None,
-        }
-    }
-
-    /// What it can tell apart, in its unit: smaller values are raised to this
-    /// before a ratio is taken, so that 0 has a ratio too.
-    pub fn resolution(self) -> f64 {
-        match self {
-            Self::ResponseP50
-            | Self::ResponseP95
-            | Self::ResponseP99
-            | Self::TtftP50
-            | Self::TtftP95
-            | Self::ProbeP90 => 0.001,
-            // Depends on the number of requests: see the errors' cell.
-            Self::ErrorRate => 0.0,
-            Self::BlockedMsPer1000
-            | Self::Threads
-            | Self::CpuUsPerRequest
-            | Self::Throughput
-            | Self::RssMib => 1.0,
-        }
-    }
-}
-
 impl Default for Policy {
     fn default() -> Self {
         Self {
             alpha: 0.05,
-            judge_unpaired: false,
+            inconclusive: Consequence::Fail,
+            invalid: Consequence::Fail,
+            unpaired: Unpaired::Advise,
             judged: Metric::ALL
                 .into_iter()
                 .filter(|metric| metric.family() != Family::Advisory)
                 .collect(),
-            margins: BTreeMap::new(),
+            judge_places: BTreeMap::new(),
+            rules: Vec::new(),
+            slos: Vec::new(),
+            origin: PathBuf::new(),
+            routes: BTreeMap::new(),
         }
     }
-}
-
-/// A policy file that can't be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}:{column}: {message}\n  fix: {fix}", origin.display())]
-pub struct PolicyError {
-    /// The file.
-    pub origin: PathBuf,
-    /// From 1.
-    pub line: usize,
-    /// From 1, in bytes.
-    pub column: usize,
-    /// What was found and what was expected.
-    pub message: String,
-    /// What to do.
-    pub fix: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPolicy {
-    alpha: Option<toml::Spanned<f64>>,
-    judge_unpaired: Option<bool>,
-    judge: Option<BTreeSet<Metric>>,
-    #[serde(default)]
-    metrics: BTreeMap<Metric, toml::Spanned<RawMargin>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMargin {
-    margin: Option<f64>,
-    limit: Option<f64>,
-    floor: Option<f64>,
 }
 
 impl Policy {
-    /// The margin of a metric under this policy.
-    pub fn margin(&self, metric: Metric) -> Margin {
-        self.margins
-            .get(&metric)
-            .copied()
-            .unwrap_or_else(|| Margin::default_of(metric))
+    /// The same with the routes of a scenario's endpoints, so that a glob over `METHOD /path`
+    /// finds them. Without them globs see endpoints' names only.
+    #[must_use]
+    pub fn for_scenario(&self, scenario: &ScenarioIdentity) -> Self {
+        let route = |of: &EndpointIdentity| (of.name.clone(), format!("{} {}", of.method, of.path));
+        Self {
+            routes: scenario.endpoints.iter().map(route).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The margin of a metric of an endpoint, by its name; `None` is the whole service.
+    pub fn margin(&self, endpoint: Option<&str>, metric: Metric) -> Margin {
+        let mut margin = Margin::default_of(metric);
+        for rule in self.rules_of(endpoint, metric) {
+            rule.apply(metric.scale(), &mut margin);
+        }
+        margin
     }
 
     /// Whether a metric of an endpoint, or of the whole service, counts for the verdict: a
-    /// scenario may want the times of an endpoint shown and not judged.
+    /// scenario may want the times of an endpoint shown and not judged, and no rule overrides it.
     pub(crate) fn judges(&self, endpoint: Option<&EndpointIdentity>, metric: Metric) -> bool {
-        let only_shown = endpoint.is_some_and(|endpoint| !endpoint.judged);
-        self.judged.contains(&metric) && !(only_shown && metric.family() == Family::Latency)
+        if is_only_shown(endpoint, metric) {
+            return false;
+        }
+        let name = endpoint.map(|endpoint| endpoint.name.as_str());
+        self.rules_of(name, metric)
+            .filter_map(|rule| rule.judged)
+            .last()
+            .unwrap_or_else(|| self.judged.contains(&metric))
     }
 
-    /// Reads a policy file; whatever it does not say keeps its default.
-    ///
-    /// ```toml
-    /// alpha = 0.05
-    /// judge_unpaired = false
-    /// judge = ["response_p50", "response_p95", "error_rate", "cpu_us_per_request", "probe_p90"]
-    ///
-    /// [metrics.response_p95]
-    /// margin = 5    # worse by more than this is a regression: percent; points for error_rate
-    /// limit = 20    # a pass excludes more than this: percent; points for error_rate
-    /// floor = 1     # a smaller absolute change is no harm: in the metric's unit
-    /// ```
-    ///
-    /// # Errors
-    /// [`PolicyError`] with the place in the file and what to do.
-    pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
-        let error_at = |offset: usize, message: String, fix: &str| {
-            let (line, column) = position(text.as_bytes(), offset);
-            PolicyError {
-                origin: origin.to_owned(),
-                line,
-                column,
-                message,
-                fix: fix.to_owned(),
-            }
-        };
-        let raw: RawPolicy = toml::from_str(text).map_err(|error| {
-            error_at(
-                error.span().map_or(0, |span| span.start),
-                error.message().replace('\n', " "),
-                "keys are alpha, judge_unpaired, judge and [metrics.NAME] with margin, limit, floor",
-            )
-        })?;
-        let mut policy = Self::default();
-        if let Some(alpha) = raw.alpha {
-            if !(*alpha.get_ref() > 0.0 && *alpha.get_ref() <= 0.5) {
-                return Err(error_at(
-                    alpha.span().start,
-                    format!("alpha is {}, expected between 0 and 0.5", alpha.get_ref()),
-                    "use 0.05",
-                ));
-            }
-            policy.alpha = alpha.into_inner();
-        }
-        policy.judge_unpaired = raw.judge_unpaired.unwrap_or(policy.judge_unpaired);
-        policy.judged = raw.judge.unwrap_or(policy.judged);
-        for (metric, raw) in raw.metrics {
-            let margin = raw.get_ref().resolve(metric);
-            if let Some(message) = margin.problem() {
-                return Err(error_at(
-                    raw.span().start,
-                    message,
-                    "give margin ≥ 0, limit above margin and floor ≥ 0",
-                ));
-            }
-            policy.margins.insert(metric, margin);
-        }
-        Ok(policy)
+    fn rules_of(&self, endpoint: Option<&str>, metric: Metric) -> impl Iterator<Item = &Rule> {
+        let route = endpoint.and_then(|name| self.routes.get(name));
+        self.rules.iter().filter(move |rule| {
+            rule.is_about(endpoint, route.map(String::as_str)) && rule.is_about_metric(metric)
+        })
     }
-}
 
-impl RawMargin {
-    fn resolve(&self, metric: Metric) -> Margin {
-        let default = Margin::default_of(metric);
-        let unit = match metric.scale() {
-            Scale::Ratio => 0.01,
-            Scale::Difference => 1.0,
-        };
-        Margin {
-            regression: self.margin.map_or(default.regression, |value| value * unit),
-            harm: self.limit.map_or(default.harm, |value| value * unit),
-            floor: self.floor.unwrap_or(default.floor),
+    /// What a verdict means under this policy. Invalid and inconclusive ones may be a warning;
+    /// a regression never is.
+    pub fn consequence(&self, verdict: Verdict) -> Option<Consequence> {
+        match verdict {
+            Verdict::Pass => None,
+            Verdict::Regression => Some(Consequence::Fail),
+            Verdict::Inconclusive => Some(self.inconclusive),
+            Verdict::Invalid => Some(self.invalid),
         }
     }
 }
 
-impl Margin {
-    fn problem(&self) -> Option<String> {
-        let finite = [self.regression, self.harm, self.floor]
-            .iter()
-            .all(|value| value.is_finite() && *value >= 0.0);
-        if !finite {
-            return Some("a negative or infinite value".to_owned());
-        }
-        (self.harm <= self.regression).then(|| "the limit is not above the margin".to_owned())
+/// The scenario wants this shown and not judged.
+fn is_only_shown(endpoint: Option<&EndpointIdentity>, metric: Metric) -> bool {
+    metric.family() == Family::Latency && endpoint.is_some_and(|endpoint| !endpoint.judged)
+}
+
+/// One hundredth of what is compared, or one unit of it: what a number of a policy counts.
+fn unit_of(scale: Scale) -> f64 {
+    match scale {
+        Scale::Ratio => 0.01,
+        Scale::Difference => 1.0,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        Policy::parse(text, Path::new("policy.toml"))
-            .unwrap_err()
-            .to_string()
-    }
-
-    #[test]
-    fn what_a_file_does_not_say_keeps_its_default() {
-        let empty = Policy::parse("", Path::new("policy.toml")).unwrap();
-        assert_eq!(empty, Policy::default());
-        let text = "judge_unpaired = true\njudge = [\"response_p50\"]\n\
-                    [metrics.response_p95]\nlimit = 10\n[metrics.error_rate]\nmargin = 0.2\n";
-        let policy = Policy::parse(text, Path::new("policy.toml")).unwrap();
-        assert!(policy.judge_unpaired);
-        assert_eq!(policy.judged, [Metric::ResponseP50].into());
-        let p95 = policy.margin(Metric::ResponseP95);
-        assert_eq!((p95.regression, p95.harm, p95.floor), (0.05, 0.1, 1.0));
-        assert_eq!(policy.margin(Metric::ErrorRate).regression, 0.2);
-    }
-
-    #[test]
-    fn mistakes_name_their_line_and_fix() {
-        insta::assert_snapshot!(
-            [
-                refused("alhpa = 0.05"),
-                refused("\n\nalpha = 0"),
-                refused("judge = [\"p95\"]"),
-                refused("[metrics.response_p95]\nmargin = 5\nlimit = 5"),
-                refused("[metrics.response_p95]\nmargn = 5"),
-                refused("[metrics.threads]\nfloor = -1"),
-                refused("[metrics.speed]\nmargin = 5"),
-                refused("alpha ="),
-            ]
-            .join("\n")
-        );
-    }
+/// Why a margin and a limit don't go together.
+fn limit_not_above(margin: &Margin, scale: Scale) -> String {
+    let shown = |value: f64| wording::number(value / unit_of(scale));
+    format!(
+        "the limit is {} and not above the margin, which is {}",
+        shown(margin.harm),
+        shown(margin.regression)
+    )
 }
+
+/// What to do about it.
+const LIMIT_FIX: &str = "give both, the limit above the margin: what lies between them is \
+                         neither a pass nor a regression";

@@ -1,14 +1,20 @@
 //! A service level objective: what must hold, of which endpoints, and what it takes to judge it.
-//! How people write one is in `notation`, whether a block holds it in `reading`.
+//! How people write one is in `notation`, whether a block holds it in `reading`, what many blocks
+//! say of it in `evidence`.
 
 use std::time::Duration;
 
 use crate::order_statistics::requests_needed;
-use crate::record::EndpointIdentity;
+use crate::policy::SloRule;
+use crate::record::{EndpointIdentity, ScenarioIdentity};
 
+pub(crate) use evidence::{is_streamed, judge};
+pub use finding::{SloFinding, SloOutcome};
 pub use notation::SloError;
 pub use reading::Reading;
 
+mod evidence;
+mod finding;
 mod notation;
 mod reading;
 
@@ -137,6 +143,34 @@ impl Objective {
         };
         endpoints.iter().filter(named).collect()
     }
+}
+
+/// An objective of a policy on each endpoint that it is about, by itself.
+pub(crate) fn subjects(
+    rule: &SloRule,
+    objective: &Objective,
+    scenario: &ScenarioIdentity,
+    streams: &dyn Fn(&str) -> bool,
+) -> Vec<Objective> {
+    let of_all = rule.endpoint.is_none() && objective.endpoint.is_none();
+    if of_all && objective.measure == Measure::Errors {
+        return vec![objective.clone()];
+    }
+    let is_meant = |of: &&EndpointIdentity| match (&rule.endpoint, &objective.endpoint) {
+        (Some(_), _) => rule.is_about(of),
+        (None, Some(name)) => of.name == *name,
+        (None, None) => of.judged,
+    };
+    let applies = |of: &&EndpointIdentity| {
+        !matches!(objective.measure, Measure::Ttft(_)) || streams(&of.name)
+    };
+    let endpoints = scenario.endpoints.iter().filter(is_meant).filter(applies);
+    endpoints
+        .map(|of| Objective {
+            endpoint: Some(of.name.clone()),
+            ..objective.clone()
+        })
+        .collect()
 }
 
 impl Measure {

@@ -10,7 +10,7 @@ use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Sca
 use crate::level::Level;
 use crate::measure::{Subject, estimate};
 use crate::pairing::{faults_of, format_warning};
-use crate::policy::Policy;
+use crate::policy::{Margin, Policy, Unpaired};
 use crate::record::{Block, Imported, RunRecord};
 use crate::saturation::{self, Saturation};
 use crate::stated;
@@ -19,7 +19,7 @@ use crate::stated;
 ///
 /// There are no pairs to test: a ratio's interval is that of the two estimates'
 /// own 95 % intervals at their worst, and a cell without intervals is only shown.
-/// The verdict is inconclusive unless `policy.judge_unpaired`.
+/// The verdict is inconclusive unless `policy.unpaired` says to judge.
 ///
 /// # Errors
 /// [`CompareError::TwoArms`], or [`CompareError::NotComparable`] naming each hard
@@ -43,6 +43,7 @@ pub fn compare_unpaired(
             differences: hard.differences,
         });
     }
+    let policy = policy.for_scenario(&after.scenario);
     let policy = &advisory_if_imported(before, after, policy);
     let mut validity = Validity::default();
     let sides = Sides {
@@ -67,10 +68,11 @@ pub fn compare_unpaired(
 /// Where numbers come from another tool, no policy makes more of them than advice.
 fn advisory_if_imported(before: &RunRecord, after: &RunRecord, policy: &Policy) -> Policy {
     let is_import = [before, after].into_iter().any(|of| imported(of).is_some());
-    Policy {
-        judge_unpaired: policy.judge_unpaired && !is_import,
-        ..policy.clone()
+    let mut policy = policy.clone();
+    if is_import {
+        policy.unpaired = Unpaired::Advise;
     }
+    policy
 }
 
 fn imported(record: &RunRecord) -> Option<&Imported> {
@@ -197,6 +199,7 @@ fn cell(
     let n = before.n.min(after.n);
     let missing = before.value.is_none() || after.value.is_none();
     let judged = policy.judges(subject, metric);
+    let margin = policy.margin(subject.map(|of| of.name.as_str()), metric);
     // Other metrics have no intervals, and are only shown in any case.
     let has_intervals = metric.quantile().is_some() || metric == Metric::ErrorRate;
     let gap = missing && judged && has_intervals;
@@ -212,7 +215,7 @@ fn cell(
         _ if missing => (Outcome::NotMeasured, None),
         _ => {
             let change = change(metric, &before, &after);
-            (outcome(metric, &before, change.as_ref(), policy), change)
+            (outcome(&before, change.as_ref(), margin), change)
         }
     };
     let note = match &change {
@@ -226,6 +229,7 @@ fn cell(
         metric,
         family: metric.family(),
         judged: judged && (gap || change.is_some()),
+        margin,
         before,
         after,
         change,
@@ -261,12 +265,11 @@ fn change(metric: Metric, before: &Estimate, after: &Estimate) -> Option<Change>
     })
 }
 
-fn outcome(metric: Metric, before: &Estimate, change: Option<&Change>, policy: &Policy) -> Outcome {
+fn outcome(before: &Estimate, change: Option<&Change>, margin: Margin) -> Outcome {
     let undecided = Outcome::Inconclusive { pairs_needed: None };
     let (Some(change), Some(from)) = (change, before.value) else {
         return undecided;
     };
-    let margin = policy.margin(metric);
     let (beyond, limit, better, absolute, absolute_high) = match change.scale {
         Scale::Ratio => (
             1.0 + margin.regression,

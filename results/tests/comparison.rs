@@ -3,7 +3,7 @@
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Decision, Outcome, Scale, Verdict};
 use unstall_results::level::Level;
-use unstall_results::policy::Policy;
+use unstall_results::policy::{Policy, Unpaired};
 use unstall_results::record::RunRecord;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
@@ -273,7 +273,7 @@ fn sessions_apart_are_advice() {
     after.machine.kernel = "6.19.0".to_owned();
     let advisory = compare_unpaired(&before, &after, &Policy::default()).unwrap();
     let policy = Policy {
-        judge_unpaired: true,
+        unpaired: Unpaired::Judge,
         ..Policy::default()
     };
     let judged = compare_unpaired(&before, &after, &policy).unwrap();
@@ -446,7 +446,7 @@ fn an_endpoint_that_only_one_session_reached_can_not_pass() {
     let before = run_record(1, 2_000, &endpoints);
     let mut after = before.clone();
     let policy = Policy {
-        judge_unpaired: true,
+        unpaired: Unpaired::Judge,
         ..Policy::default()
     };
     let verdict = |after: &RunRecord| {

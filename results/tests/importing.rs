@@ -180,7 +180,7 @@ fn points_of_k6_are_counted_by_name_and_kind() {
 #[test]
 fn comparing_imports_is_advice_whatever_the_policy_says() {
     let policy = Policy {
-        judge_unpaired: true,
+        unpaired: unstall_results::policy::Unpaired::Judge,
         ..Policy::default()
     };
     let record = imported("wrk.txt");

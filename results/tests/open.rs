@@ -3,7 +3,7 @@
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Decision, Metric, Outcome, Verdict};
 use unstall_results::level::Level;
-use unstall_results::policy::Policy;
+use unstall_results::policy::{Policy, Unpaired};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 use unstall_results::summary::summarise;
@@ -105,7 +105,7 @@ fn records_of_different_sessions_say_the_same() {
         one
     };
     let policy = Policy {
-        judge_unpaired: true,
+        unpaired: Unpaired::Judge,
         ..Policy::default()
     };
     let worse = compare_unpaired(&one(false), &one(true), &policy).expect("they are comparable");

@@ -29,7 +29,10 @@ pub(crate) enum ScenariosCommand {
         variables: Vec<(String, String)>,
     },
     /// Print a JSON Schema for editors
-    #[command(after_help = "Example:\n  unstall scenarios schema > scenario.schema.json")]
+    #[command(
+        after_help = "Examples:\n  unstall scenarios schema > scenario.schema.json\n  \
+                      unstall scenarios schema policy > policy.schema.json"
+    )]
     Schema {
         /// Of which file
         #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
@@ -86,6 +89,8 @@ pub(crate) enum SchemaOf {
     Scenario,
     /// A migration plan
     Migration,
+    /// A policy of `gate`, `compare`, `report` and `ab`
+    Policy,
     /// The document that --json prints
     Result,
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use unstall_bench_harness::engine::{Amount, LoadModel};
 use unstall_bench_harness::floor;
 use unstall_results::design::Design;
-use unstall_results::policy::Policy;
 use unstall_results::record::Load;
 use unstall_scenarios::plan::Plan;
 
@@ -32,14 +31,18 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let before = Version::parse(&arguments.before, SIDES, &access)?;
     let after = Version::parse(&arguments.after, SIDES, &access)?;
     arguments.access.refuse_unused(&[&before, &after])?;
+    let policy = arguments.policy.read()?;
     let inputs = inputs::gather(arguments.scenario.variables.clone());
     let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
     let common = &arguments.scenario;
     let exports = ExportFiles::check(&common.exports, common.force)?;
     let sessions = plans
         .iter()
-        .map(|plan| open(&arguments, &before, &after, Arc::clone(plan)))
+        .map(|plan| open(&arguments, &before, &after, Arc::clone(plan), policy.alpha))
         .collect::<anyhow::Result<Vec<Session>>>()?;
+    let measured = sessions.iter().map(|session| &session.record);
+    let measured: Vec<_> = measured.map(|of| (&of.scenario, &of.load)).collect();
+    policy.check_plans(&measured)?;
     for version in [&before, &after] {
         version.reachable(&plans)?;
     }
@@ -48,12 +51,13 @@ pub(crate) fn execute(arguments: AbArguments, console: &Console) -> anyhow::Resu
     let by_arm = BTreeMap::from([(BEFORE, before), (AFTER, after)]);
     let mut versions = Versions::starting(by_arm, &arguments.start, &stop)?;
     let floor = floor::measure()?;
-    let mut judgement = Judgement::default();
+    let mut judgement = Judgement::by(policy);
     for mut session in sessions {
         session.exports = exports.clone();
         session.record.floor = Some(floor.clone());
         judgement.measure(session, &mut versions, console, &stop)?;
     }
+    judgement.check_policy();
     judgement.finish_exports(&exports)?;
     let mut outcome = judgement.outcome(console);
     for file in &judgement.files {
@@ -116,6 +120,7 @@ fn open(
     before: &Version,
     after: &Version,
     plan: Arc<Plan>,
+    alpha: f64,
 ) -> anyhow::Result<Session> {
     let common = &arguments.scenario;
     let seed = identity::seed(arguments.start.seed);
@@ -124,13 +129,7 @@ fn open(
     for version in [before, after] {
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
-    let design = Design::new(
-        arguments.pairs,
-        levels.keys.clone(),
-        Policy::default().alpha,
-        seed,
-        requests,
-    )?;
+    let design = Design::new(arguments.pairs, levels.keys.clone(), alpha, seed, requests)?;
     let turns = session::turns(&design, |key| levels.load(key));
     let open_record = levels.open.as_ref().and_then(OpenLevels::record);
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unstall_reports::{annotations, junit, markdown};
-use unstall_results::policy::Policy;
 
 use crate::arguments::GateArguments;
 use crate::baseline_gate;
@@ -20,14 +19,11 @@ const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_lose_a_file(arguments)?;
-    let policy = match &arguments.policy {
-        Some(path) => read_policy(path)?,
-        None => Policy::default(),
-    };
     let records = judgement::read(&arguments.records)?;
+    let policy = arguments.policy.read_for(&records)?;
     let judgement = match &arguments.baseline {
-        Some(folder) => baseline_gate::judge(records, folder, &arguments.branch, &policy)?,
-        None => judgement::judge(records, &policy)?,
+        Some(folder) => baseline_gate::judge(records, folder, &arguments.branch, policy)?,
+        None => judgement::judge(records, policy)?,
     };
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
@@ -63,7 +59,7 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
     ];
     for (option, path) in outputs {
         if let Some(path) = path {
-            let inputs = arguments.records.iter().chain(&arguments.policy);
+            let inputs = arguments.records.iter().chain(&arguments.policy.file);
             record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
         }
     }
@@ -71,16 +67,6 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
         bail!("--junit and --markdown name the same file; name two");
     }
     Ok(())
-}
-
-fn read_policy(path: &Path) -> anyhow::Result<Policy> {
-    let text = fs::read_to_string(path).with_context(|| {
-        format!(
-            "the policy {} can't be read; name a TOML file with --policy",
-            path.display()
-        )
-    })?;
-    Ok(Policy::parse(&text, path)?)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -112,10 +98,6 @@ fn command_line(arguments: &GateArguments) -> String {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let policy = arguments
-        .policy
-        .as_ref()
-        .map(|path| format!(" --policy {}", path.display()));
     let baseline = arguments
         .baseline
         .as_ref()
@@ -124,6 +106,6 @@ fn command_line(arguments: &GateArguments) -> String {
         "unstall gate {}{}{}",
         records.join(" "),
         baseline.unwrap_or_default(),
-        policy.unwrap_or_default()
+        arguments.policy.words()
     )
 }

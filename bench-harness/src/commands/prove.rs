@@ -107,6 +107,7 @@ fn outcome(arguments: &ProveArguments, console: &Console, caught: &Caught) -> Ou
     };
     Outcome {
         verdict: None,
+        status: None,
         text: proof_text::render(&caught.after, &routes, interrupted, style),
         content: Content {
             proof: Some(ProofDocument::new(&caught.after, &routes, interrupted)),

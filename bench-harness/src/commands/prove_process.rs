@@ -94,6 +94,7 @@ fn certify(
     };
     let mut outcome = Outcome {
         verdict: None,
+        status: None,
         text: proof_text::render(after, &routes, false, style),
         content: Content {
             proof: Some(ProofDocument::new(after, &routes, false)),

@@ -15,17 +15,21 @@ use crate::judgement::{self, Judgement};
 use crate::record_file;
 
 pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow::Result<Outcome> {
-    let inputs = arguments.records.iter().map(PathBuf::as_path);
+    let inputs = arguments.records.iter().chain(&arguments.policy.file);
+    let inputs = inputs.map(PathBuf::as_path);
     record_file::refuse_to_replace("-o", &arguments.out, inputs)?;
-    let judgement = judge(judgement::read(&arguments.records)?)?;
+    let records = judgement::read(&arguments.records)?;
+    let policy = arguments.policy.read_for(&records)?;
+    let judgement = judge(records, policy)?;
     let names: Vec<String> = arguments
         .records
         .iter()
         .map(|path| path.display().to_string())
         .collect();
     let command = format!(
-        "unstall report {} -o {}",
+        "unstall report {}{} -o {}",
         names.join(" "),
+        arguments.policy.words(),
         arguments.out.display()
     );
     write_html(&arguments.out, &judgement, "Latency report", &command)?;
@@ -57,15 +61,14 @@ pub(crate) fn write_html(
 }
 
 /// Records of one version are shown as they are; two of them that can be compared, compared.
-fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
-    let policy = Policy::default();
-    let mut judgement = Judgement::default();
+fn judge(records: Vec<RunRecord>, policy: Policy) -> anyhow::Result<Judgement> {
+    let mut judgement = Judgement::by(policy);
     let one_version = records
         .iter()
         .filter(|record| record.arms.len() == 1 && record.load.capacity.is_none())
         .count();
     if records.len() == 2 && one_version == 2 {
-        match judgement::against_each_other(&records, &policy) {
+        match judgement::against_each_other(&records, judgement.policy()) {
             Ok(judged) => {
                 judgement.entries.push(judged);
                 return Ok(judgement);
@@ -78,7 +81,7 @@ fn judge(records: Vec<RunRecord>) -> anyhow::Result<Judgement> {
         }
     }
     for record in records {
-        judgement.add(record, &policy)?;
+        judgement.add(record)?;
     }
     Ok(judgement)
 }

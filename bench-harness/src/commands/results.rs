@@ -54,6 +54,7 @@ fn written(file: FileDocument, notes: Vec<String>) -> Outcome {
     }
     Outcome {
         verdict: None,
+        status: None,
         text,
         content: Content {
             files: vec![file],

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use unstall_results::policy;
 use unstall_scenarios::import::{self, Options};
 use unstall_scenarios::{Inputs, Plan, catalogue, schema};
 
@@ -21,6 +22,7 @@ pub(crate) fn execute(command: ScenariosCommand) -> anyhow::Result<Outcome> {
         ScenariosCommand::Schema { of } => Ok(text(match of {
             SchemaOf::Scenario => pretty(&schema::scenario())?,
             SchemaOf::Migration => pretty(&schema::migration())?,
+            SchemaOf::Policy => pretty(&policy::schema())?,
             SchemaOf::Result => document::schema()?,
         })),
         ScenariosCommand::Import {
@@ -143,6 +145,7 @@ fn described(scenarios: Vec<ScenarioDocument>) -> Outcome {
     }
     Outcome {
         verdict: None,
+        status: None,
         text,
         content: Content {
             scenarios,
@@ -158,6 +161,7 @@ fn text(text: String) -> Outcome {
     };
     Outcome {
         verdict: None,
+        status: None,
         text,
         content,
     }

@@ -6,11 +6,13 @@ use serde::Serialize;
 use unstall_results::comparison::{
     Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
 };
+use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
 
 use super::beside::{self, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::measurement::users;
+use super::objective::{MarginDocument, SloDocument};
 use super::{VerdictName, finite};
 
 /// One comparison.
@@ -53,6 +55,11 @@ pub(crate) struct ComparisonDocument {
     worst_cell: Option<usize>,
     /// The step's criteria.
     criteria: Vec<CriterionDocument>,
+    /// What the policy makes of a verdict that is no pass: `fail` or `warn`; `null` of a pass.
+    /// Since 1.4.
+    consequence: Option<&'static str>,
+    /// The policy's objectives, on each endpoint and at each level. Since 1.4.
+    slos: Vec<SloDocument>,
     /// What the bystander probe waited, by version and level; empty without one.
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint, level and version; empty without any.
@@ -131,6 +138,8 @@ struct CellDocument {
     family: String,
     /// Whether it counts for the verdict.
     judged: bool,
+    /// What is a regression and what is harm here, by the policy. Since 1.4.
+    margin: MarginDocument,
     /// The first version.
     before: EstimateDocument,
     /// The second version.
@@ -225,6 +234,11 @@ impl ComparisonDocument {
                 .iter()
                 .map(CriterionDocument::from)
                 .collect(),
+            consequence: comparison.consequence.map(|of| match of {
+                Consequence::Fail => "fail",
+                Consequence::Warn => "warn",
+            }),
+            slos: comparison.slos.iter().map(SloDocument::from).collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),
@@ -245,7 +259,7 @@ impl From<&Criterion> for CriterionDocument {
 
 impl From<&Cell> for CellDocument {
     fn from(cell: &Cell) -> Self {
-        let (metric, unit) = metric_and_unit(cell.metric);
+        let (metric, unit) = (cell.metric.name(), unit(cell.metric));
         let (outcome, pairs_needed, requests_needed) = match cell.outcome {
             Outcome::Regression => ("regression", None, None),
             Outcome::Improvement => ("improvement", None, None),
@@ -272,6 +286,7 @@ impl From<&Cell> for CellDocument {
             unit,
             family: family.to_owned(),
             judged: cell.judged,
+            margin: MarginDocument::from(&cell.margin),
             before: EstimateDocument::from(&cell.before),
             after: EstimateDocument::from(&cell.after),
             change: cell.change.as_ref().map(ChangeDocument::from),
@@ -314,19 +329,19 @@ impl From<&Change> for ChangeDocument {
     }
 }
 
-fn metric_and_unit(metric: Metric) -> (&'static str, &'static str) {
+fn unit(metric: Metric) -> &'static str {
     match metric {
-        Metric::ResponseP50 => ("response_p50", "ms"),
-        Metric::ResponseP95 => ("response_p95", "ms"),
-        Metric::ResponseP99 => ("response_p99", "ms"),
-        Metric::TtftP50 => ("ttft_p50", "ms"),
-        Metric::TtftP95 => ("ttft_p95", "ms"),
-        Metric::ErrorRate => ("error_rate", "percent"),
-        Metric::BlockedMsPer1000 => ("blocked_ms_per_1000", "ms per 1000 requests"),
-        Metric::Threads => ("threads", "threads"),
-        Metric::CpuUsPerRequest => ("cpu_us_per_request", "us per request"),
-        Metric::Throughput => ("throughput", "requests per second"),
-        Metric::RssMib => ("rss_mib", "MiB"),
-        Metric::ProbeP90 => ("probe_p90", "ms"),
+        Metric::ResponseP50
+        | Metric::ResponseP95
+        | Metric::ResponseP99
+        | Metric::TtftP50
+        | Metric::TtftP95
+        | Metric::ProbeP90 => "ms",
+        Metric::ErrorRate => "percent",
+        Metric::BlockedMsPer1000 => "ms per 1000 requests",
+        Metric::Threads => "threads",
+        Metric::CpuUsPerRequest => "us per request",
+        Metric::Throughput => "requests per second",
+        Metric::RssMib => "MiB",
     }
 }

@@ -11,6 +11,7 @@ mod interruption;
 mod measuring;
 mod mistakes;
 mod open;
+mod policies;
 mod program;
 mod proving;
 mod records;

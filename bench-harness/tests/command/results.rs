@@ -153,7 +153,7 @@ fn what_other_tools_wrote_is_compared_as_advice() {
         .assert_code(2)
         .assert_stderr(&["wrk.txt:1", "fix:", "--output-format json"]);
     // The policy may judge other sessions, and still not these.
-    std::fs::write(folder.path().join("p.toml"), "judge_unpaired = true\n").expect("written");
+    std::fs::write(folder.path().join("p.toml"), "unpaired = \"judge\"\n").expect("written");
     let twice = ["gate", "wrk.txt.record.json", "wrk.txt.record.json", "--policy", "p.toml"];
     call(folder.path(), twice).assert_code(4);
 }
@@ -247,7 +247,7 @@ fn the_gate_finds_the_baseline_of_the_machine() {
         assert!(squeezed.contains(part), "no {part:?} in {squeezed}");
     }
     // A policy may judge it all the same.
-    std::fs::write(folder.path().join("p.toml"), "judge_unpaired = true\n").expect("written");
+    std::fs::write(folder.path().join("p.toml"), "unpaired = \"judge\"\n").expect("written");
     let output = unstall(folder.path()).args(gate).args(["--policy", "p.toml", "--json"]).output();
     let document = Call::of(output.expect("unstall starts")).document();
     assert_ne!(document["verdict"], "invalid");

@@ -7,8 +7,8 @@ use unstall_results::level::blindness;
 use unstall_results::summary::near_the_floor;
 
 use super::{
-    answer, bystander, capacity, cells, curves, environment, event_loop, observations, streams,
-    watched,
+    answer, bystander, capacity, cells, curves, environment, event_loop, objectives, observations,
+    streams, watched,
 };
 use crate::ranking::Group;
 use crate::{Entry, escape, observed, ranking};
@@ -58,6 +58,7 @@ fn compared(
         "<p class=\"do\"><strong>Next:</strong> {}</p>",
         escape::markup_prose(&comparison.next_action)
     )?;
+    objectives::write(out, comparison)?;
     cells::write(out, comparison)?;
     cells::write_criteria(out, comparison)?;
     bystander::write(out, entry.record)?;

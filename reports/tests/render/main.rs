@@ -5,4 +5,5 @@ mod browser;
 mod fixture;
 mod formats;
 mod hostile_names;
+mod objectives;
 mod open;

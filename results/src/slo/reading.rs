@@ -38,7 +38,8 @@ impl Slo {
 }
 
 impl Objective {
-    fn read(&self, block: &Block, endpoints: &[EndpointIdentity]) -> Vec<Reading> {
+    /// What a block says of it, on each endpoint that it is about.
+    pub(super) fn read(&self, block: &Block, endpoints: &[EndpointIdentity]) -> Vec<Reading> {
         if self.measure == Measure::Errors {
             let mut own = self.subjects(endpoints).into_iter();
             let is_undrawn = self.endpoint.is_some()
@@ -78,14 +79,37 @@ impl Objective {
     }
 
     fn errors(&self, block: &Block) -> Reading {
-        let named = |name: &String| self.endpoint.as_ref().is_none_or(|of| of == name);
-        let (mut failed, mut ended) = (0u64, 0u64);
-        for (_, samples) in block.endpoints.iter().filter(|(name, _)| named(name)) {
-            failed = failed.saturating_add(samples.failed.count());
-            ended = ended.saturating_add(samples.failed.count() + samples.completed);
-        }
+        let (ended, failed) = self.ended(block);
         let share = (ended > 0).then(|| (failed as f64 / ended as f64, false));
         self.reading(self.endpoint.as_deref(), share)
+    }
+
+    /// Requests that ended, and those of them that failed.
+    fn ended(&self, block: &Block) -> (u64, u64) {
+        let (mut ended, mut failed) = (0u64, 0u64);
+        for samples in self.samples(block) {
+            failed = failed.saturating_add(samples.failed.count());
+            ended = ended.saturating_add(samples.failed.count().saturating_add(samples.completed));
+        }
+        (ended, failed)
+    }
+
+    /// Requests behind what a block says of it, and those of them that failed. Where times are
+    /// limited, one still in flight counts, as it does among them.
+    pub(super) fn requests(&self, block: &Block) -> (u64, u64) {
+        let (ended, failed) = self.ended(block);
+        if self.measure == Measure::Errors {
+            return (ended, failed);
+        }
+        let waiting = self.samples(block).map(|samples| samples.in_flight.count());
+        (waiting.fold(ended, u64::saturating_add), failed)
+    }
+
+    /// Of its endpoint, or of all.
+    fn samples<'b>(&self, block: &'b Block) -> impl Iterator<Item = &'b EndpointSamples> {
+        let named = |name: &String| self.endpoint.as_ref().is_none_or(|of| of == name);
+        let own = block.endpoints.iter().filter(move |(name, _)| named(name));
+        own.map(|(_, samples)| samples)
     }
 
     /// A time in µs, and whether it is only a bound; `None` without requests.

@@ -35,6 +35,7 @@ fn set(path: &Path, folder: &Path, branch: &str) -> anyhow::Result<Outcome> {
     let file = FileDocument::new(FileKind::Record, &file);
     Ok(Outcome {
         verdict: None,
+        status: None,
         text: format!("{}{note}\n", file.line()),
         content: Content {
             files: vec![file],
@@ -54,6 +55,7 @@ fn list(folder: &Path) -> anyhow::Result<Outcome> {
     };
     Ok(Outcome {
         verdict: None,
+        status: None,
         text,
         content: Content {
             records,

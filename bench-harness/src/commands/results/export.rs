@@ -31,6 +31,7 @@ pub(super) fn execute(arguments: &ExportArguments) -> anyhow::Result<Outcome> {
         };
         return Ok(Outcome {
             verdict: None,
+        status: None,
             text,
             content,
         });

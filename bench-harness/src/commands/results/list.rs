@@ -31,6 +31,7 @@ pub(super) fn execute(folder: &Path) -> anyhow::Result<Outcome> {
     };
     Ok(Outcome {
         verdict: None,
+        status: None,
         text,
         content: Content {
             records,

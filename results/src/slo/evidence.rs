@@ -1,0 +1,523 @@
+//! An objective judged on the after version, with the evidence of its blocks.
+//!
+//! Requests within a block are correlated, so blocks are counted and not requests:
+//! - a *percentile* is met if so many blocks are below the limit by themselves that a version
+//!   whose typical block is not would show as many with probability α at most, and missed if as
+//!   many are not below it: the sign test, whose interval is that of the median over blocks by
+//!   order statistics. It asks for no distribution, and failures, which reach into a percentile as
+//!   bounds, are above any limit;
+//! - *errors* are the share of all requests, since most blocks of a good service have none. The
+//!   interval is Wilson's (1927) with Student's quantile of the blocks, on a sample that is
+//!   smaller by the design effect: how much more the blocks' shares vary than independent
+//!   requests would (Kish, *Survey Sampling*, 1965, §8.2);
+//! - *max* is about each request: one that took longer is proof, and none says no more than that.
+//!
+//! Met is judged at α, since a pass asks all to be met. Missed is judged at α divided by the
+//! number of objectives, since one is enough to fail.
+
+use std::collections::BTreeSet;
+
+use super::{Measure, Objective, Percentile, SloFinding, SloOutcome, subjects};
+use crate::design::pairs_min;
+use crate::hodges_lehmann::{median_of_sorted, normal_quantile};
+use crate::level::Level;
+use crate::order_statistics::requests_needed;
+use crate::policy::{Policy, SloRule};
+use crate::record::{Block, RunRecord};
+use crate::saturation::Saturation;
+use crate::validate::saturating_sum;
+use crate::wording;
+
+/// Standard normal quantile of 80 % power.
+const POWER_Z: f64 = 0.841_621;
+/// With fewer blocks nothing is said of a share: Student's quantile is too large to be useful, and
+/// its expansion too small.
+const BLOCKS_MIN: usize = 5;
+/// Beyond this many pairs, "more pairs" is no advice.
+const PAIRS_ADVISED_MAX: f64 = 200.0;
+
+/// All that the policy wants held, in the order of the file, each endpoint and level by itself.
+pub(crate) fn judge(
+    policy: &Policy,
+    record: &RunRecord,
+    before: &[&Block],
+    after: &[&Block],
+    saturation: &[Saturation],
+) -> Vec<SloFinding> {
+    let streams = |name: &str| is_streamed(after.iter().copied(), name);
+    let levels: BTreeSet<u32> = after.iter().map(|block| block.level).collect();
+    let mut asked: Vec<(Objective, u32)> = Vec::new();
+    for rule in &policy.slos {
+        for (objective, level) in expand(rule, record, &levels, &streams) {
+            if !asked.contains(&(objective.clone(), level)) {
+                asked.push((objective, level));
+            }
+        }
+    }
+    let trial = Trial {
+        record,
+        alpha: policy.alpha,
+        alpha_missed: policy.alpha / asked.len().max(1) as f64,
+    };
+    asked
+        .into_iter()
+        .filter_map(|(objective, key)| {
+            let level = Level::of(&record.load, key);
+            let piled_up = saturation
+                .iter()
+                .any(|found| found.level == level && found.after);
+            trial.finding(
+                &objective,
+                level,
+                &at_level(before, key),
+                &at_level(after, key),
+                piled_up,
+            )
+        })
+        .collect()
+}
+
+fn at_level<'b>(blocks: &[&'b Block], key: u32) -> Vec<&'b Block> {
+    let own = blocks.iter().filter(|block| block.level == key);
+    own.copied().collect()
+}
+
+/// Each objective of a rule on each endpoint and at each level.
+fn expand(
+    rule: &SloRule,
+    record: &RunRecord,
+    levels: &BTreeSet<u32>,
+    streams: &dyn Fn(&str) -> bool,
+) -> Vec<(Objective, u32)> {
+    let objectives = rule.slo.objectives().iter();
+    let concrete: Vec<Objective> = objectives
+        .flat_map(|objective| subjects(rule, objective, &record.scenario, streams))
+        .collect();
+    let levels = levels
+        .iter()
+        .filter(|key| rule.is_at(Level::of(&record.load, **key)));
+    levels
+        .flat_map(|key| concrete.iter().map(|of| (of.clone(), *key)))
+        .collect()
+}
+
+/// Whether an endpoint answered by a stream in any of these blocks.
+pub(crate) fn is_streamed<'b>(blocks: impl IntoIterator<Item = &'b Block>, name: &str) -> bool {
+    let samples = blocks.into_iter().filter_map(|of| of.endpoints.get(name));
+    samples.into_iter().any(|samples| samples.ttft.is_some())
+}
+
+/// What all objectives have in common.
+struct Trial<'r> {
+    record: &'r RunRecord,
+    alpha: f64,
+    alpha_missed: f64,
+}
+
+/// One block's say.
+struct Said {
+    /// µs, or a share; infinite where failures reach into it.
+    value: f64,
+    at_least: bool,
+    holds: bool,
+    requests: u64,
+    failed: u64,
+}
+
+impl Trial<'_> {
+    /// `None` where no block had anything to say, as of an alternative that was never drawn.
+    fn finding(
+        &self,
+        objective: &Objective,
+        level: Level,
+        before: &[&Block],
+        after: &[&Block],
+        piled_up: bool,
+    ) -> Option<SloFinding> {
+        let said = self.said(objective, after);
+        if said.is_empty() {
+            return None;
+        }
+        let scale = match objective.measure {
+            Measure::Errors => 100.0,
+            _ => 1e-3,
+        };
+        let earlier = self.said(objective, before);
+        let shown = |value: f64| value.is_finite().then_some(value * scale);
+        let (value, at_least) = typical(objective.measure, &said)?;
+        let mut finding = SloFinding {
+            objective: Objective {
+                endpoint: None,
+                ..objective.clone()
+            }
+            .to_string(),
+            endpoint: objective.endpoint.clone(),
+            level,
+            value: shown(value),
+            at_least,
+            low: None,
+            high: None,
+            limit: objective.limit * scale,
+            is_share: objective.measure == Measure::Errors,
+            before: typical(objective.measure, &earlier).and_then(|(value, _)| shown(value)),
+            blocks: said.len() as u64,
+            blocks_within: said.iter().filter(|block| block.holds).count() as u64,
+            requests: saturating_sum(said.iter().map(|block| block.requests)),
+            outcome: SloOutcome::CantTell {
+                pairs_needed: None,
+                requests_needed: None,
+            },
+            note: None,
+        };
+        match objective.measure {
+            _ if piled_up && objective.measure != Measure::Errors => {
+                finding.outcome = SloOutcome::Missed;
+                let note = "Arrivals piled up at this rate: a queue that only grows breaks any \
+                            limit of a time.";
+                finding.note = Some(note.to_owned());
+            }
+            Measure::Errors => self.judge_share(&mut finding, objective.limit, &said),
+            Measure::Response(Percentile::Max) | Measure::Ttft(Percentile::Max) => {
+                let all = said.iter().all(|block| block.holds);
+                finding.outcome = if all {
+                    SloOutcome::Met
+                } else {
+                    SloOutcome::Missed
+                };
+                let note = "Said of the requests that were measured, and of no others.";
+                finding.note = all.then(|| note.to_owned());
+            }
+            Measure::Response(Percentile::Of(q)) | Measure::Ttft(Percentile::Of(q)) => {
+                self.judge_percentile(&mut finding, q, &said);
+            }
+        }
+        Some(finding)
+    }
+
+    fn said(&self, objective: &Objective, blocks: &[&Block]) -> Vec<Said> {
+        let endpoints = &self.record.scenario.endpoints;
+        let of_block = |block: &&Block| {
+            let reading = objective.read(block, endpoints).into_iter().next()?;
+            let (requests, failed) = objective.requests(block);
+            Some(Said {
+                value: reading.value.unwrap_or(f64::INFINITY),
+                at_least: reading.at_least,
+                holds: reading.holds,
+                requests,
+                failed,
+            })
+        };
+        blocks.iter().filter_map(of_block).collect()
+    }
+
+    fn judge_percentile(&self, finding: &mut SloFinding, q: f64, said: &[Said]) {
+        let needed = requests_needed(q);
+        let fewest = said.iter().map(|block| block.requests).min().unwrap_or(0);
+        if fewest < needed {
+            finding.outcome = SloOutcome::CantTell {
+                pairs_needed: None,
+                requests_needed: Some(needed),
+            };
+            finding.note = Some(format!(
+                "Insufficient data: {} requests per block, judged from {}.",
+                wording::count(fewest),
+                wording::count(needed)
+            ));
+            return;
+        }
+        // A bound may lie anywhere above.
+        let mut values: Vec<f64> = said
+            .iter()
+            .map(|block| match block.at_least {
+                true => f64::INFINITY,
+                false => block.value / 1_000.0,
+            })
+            .collect();
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        if let Some(needed) = blocks_needed(count, self.alpha) {
+            let end = |value: f64| value.is_finite().then_some(value);
+            finding.low = end(values[count - needed]);
+            finding.high = end(values[needed - 1]);
+        }
+        let within = said.iter().filter(|block| block.holds).count();
+        let reaches = |blocks: usize, alpha: f64| {
+            blocks_needed(count, alpha).is_some_and(|needed| blocks >= needed)
+        };
+        finding.outcome = if reaches(within, self.alpha) {
+            SloOutcome::Met
+        } else if reaches(count - within, self.alpha_missed) {
+            SloOutcome::Missed
+        } else {
+            let share = within as f64 / count as f64;
+            SloOutcome::CantTell {
+                pairs_needed: self.pairs_needed(share, count),
+                requests_needed: None,
+            }
+        };
+    }
+
+    /// Blocks with which so many of them on one side would probably settle it.
+    fn pairs_needed(&self, share_within: f64, blocks: usize) -> Option<u32> {
+        let alpha = match share_within > 0.5 {
+            true => self.alpha,
+            false => self.alpha_missed,
+        };
+        let z = normal_quantile(1.0 - alpha) + POWER_Z;
+        let needed = (z * 0.5 / (share_within - 0.5).abs()).powi(2).ceil();
+        let least = f64::from(pairs_min(alpha)).max(blocks as f64 + 1.0);
+        let needed = needed.max(least);
+        // Half of the blocks on each side: infinitely many would not settle it.
+        (needed <= PAIRS_ADVISED_MAX).then_some(needed as u32)
+    }
+
+    fn judge_share(&self, finding: &mut SloFinding, limit: f64, said: &[Said]) {
+        let (Some((low, high)), Some((low_missed, _))) = (
+            share_interval(said, self.alpha),
+            share_interval(said, self.alpha_missed),
+        ) else {
+            finding.outcome = SloOutcome::CantTell {
+                pairs_needed: Some(BLOCKS_MIN as u32),
+                requests_needed: None,
+            };
+            finding.note = Some(format!(
+                "It takes {BLOCKS_MIN} blocks with requests to tell."
+            ));
+            return;
+        };
+        (finding.low, finding.high) = (Some(low * 100.0), Some(high * 100.0));
+        finding.outcome = if high < limit {
+            SloOutcome::Met
+        } else if low_missed >= limit {
+            SloOutcome::Missed
+        } else {
+            SloOutcome::CantTell {
+                pairs_needed: share_pairs_needed(said, limit, self.alpha),
+                requests_needed: None,
+            }
+        };
+    }
+}
+
+/// The value of all blocks together, and whether it is only a bound.
+fn typical(measure: Measure, said: &[Said]) -> Option<(f64, bool)> {
+    if said.is_empty() {
+        return None;
+    }
+    match measure {
+        Measure::Errors => {
+            let (share, _) = pooled(said)?;
+            Some((share, false))
+        }
+        Measure::Response(Percentile::Max) | Measure::Ttft(Percentile::Max) => {
+            let longest = said.iter().map(|block| block.value);
+            let longest = longest.fold(f64::NEG_INFINITY, f64::max);
+            Some((longest, said.iter().any(|block| block.at_least)))
+        }
+        Measure::Response(Percentile::Of(_)) | Measure::Ttft(Percentile::Of(_)) => {
+            let mut values: Vec<f64> = said.iter().map(|block| block.value).collect();
+            values.sort_by(f64::total_cmp);
+            let median = median_of_sorted(&values);
+            let at_least = |block: &Said| block.at_least && block.value <= median;
+            Some((median, said.iter().any(at_least)))
+        }
+    }
+}
+
+/// How many of `blocks` must lie on one side of the limit, so that a median on the other side or
+/// on it shows as many with probability `alpha` at most; `None` if not even all of them suffice.
+fn blocks_needed(blocks: usize, alpha: f64) -> Option<usize> {
+    // P(X ≥ k) for X ~ Binomial(n, ½), from the top down, each term from the one before.
+    let n = blocks as f64;
+    let mut mass = 0.5f64.powf(n);
+    let mut tail = 0.0;
+    let mut needed = None;
+    for on_one_side in (1..=blocks).rev() {
+        tail += mass;
+        if tail > alpha {
+            break;
+        }
+        needed = Some(on_one_side);
+        let k = on_one_side as f64;
+        mass *= k / (n - k + 1.0);
+    }
+    needed
+}
+
+/// Failed requests as a share of all, and how many there are.
+fn pooled(said: &[Said]) -> Option<(f64, f64)> {
+    let requests = saturating_sum(said.iter().map(|block| block.requests)) as f64;
+    let failed = saturating_sum(said.iter().map(|block| block.failed)) as f64;
+    (requests > 0.0).then(|| ((failed / requests).min(1.0), requests))
+}
+
+/// Requests as good as independent ones: all of them, divided by the design effect.
+fn effective_requests(said: &[Said]) -> Option<f64> {
+    let (share, requests) = pooled(said)?;
+    let blocks = said.len() as f64;
+    // Squared deviations of the blocks' shares in units of what independent requests vary.
+    let spread = said.iter().map(|block| {
+        let expected = share * block.requests as f64;
+        let variance = expected * (1.0 - share);
+        match variance > 0.0 {
+            true => (block.failed as f64 - expected).powi(2) / variance,
+            false => 0.0,
+        }
+    });
+    let design_effect = (spread.sum::<f64>() / (blocks - 1.0).max(1.0)).max(1.0);
+    Some(requests / design_effect)
+}
+
+/// Ends of the interval of the share, each one-sided at `alpha`; `None` with blocks too few.
+fn share_interval(said: &[Said], alpha: f64) -> Option<(f64, f64)> {
+    let with_requests = said.iter().filter(|block| block.requests > 0).count();
+    if with_requests < BLOCKS_MIN {
+        return None;
+    }
+    let (share, _) = pooled(said)?;
+    let n = effective_requests(said)?;
+    let t = student_quantile(1.0 - alpha, with_requests as f64 - 1.0);
+    Some(wilson(share, n, t))
+}
+
+fn wilson(share: f64, n: f64, t: f64) -> (f64, f64) {
+    let t2 = t * t;
+    let middle = share + t2 / (2.0 * n);
+    let reach = t * ((share * (1.0 - share) + t2 / (4.0 * n)) / n).sqrt();
+    let scale = 1.0 + t2 / n;
+    let low = (middle - reach) / scale;
+    let high = (middle + reach) / scale;
+    // Rounding must not take the share itself out of its interval.
+    (low.clamp(0.0, share), high.clamp(share, 1.0))
+}
+
+/// Pairs from which on, if the share is what it seems, the interval would leave the limit out.
+fn share_pairs_needed(said: &[Said], limit: f64, alpha: f64) -> Option<u32> {
+    let (share, _) = pooled(said)?;
+    let per_block = effective_requests(said)? / said.len() as f64;
+    let more = said.len() as u32 + 1;
+    (more..=PAIRS_ADVISED_MAX as u32).find(|blocks| {
+        let n = per_block * f64::from(*blocks);
+        let t = student_quantile(1.0 - alpha, f64::from(*blocks) - 1.0);
+        let (low, high) = wilson(share, n, t + POWER_Z);
+        high < limit || low >= limit
+    })
+}
+
+/// Quantile of Student's distribution by its expansion around the normal one (Abramowitz and
+/// Stegun 26.7.5): within 5 % from 4 degrees of freedom on, up to p = 0.9995.
+fn student_quantile(p: f64, freedom: f64) -> f64 {
+    let z = normal_quantile(p);
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::ChaCha8Rng;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn blocks_needed_is_the_sign_test() {
+        // Tables of the sign test, one-sided (Conover, Practical Nonparametric Statistics).
+        for (blocks, alpha, needed) in [
+            (4, 0.05, None),
+            (5, 0.05, Some(5)),
+            (7, 0.05, Some(7)),
+            (8, 0.05, Some(7)),
+            (10, 0.05, Some(9)),
+            (16, 0.05, Some(12)),
+            (20, 0.05, Some(15)),
+            (10, 0.01, Some(10)),
+            (6, 0.01, None),
+            (1_000, 0.05, Some(527)),
+        ] {
+            assert_eq!(blocks_needed(blocks, alpha), needed, "{blocks} at {alpha}");
+        }
+    }
+
+    #[test]
+    fn students_quantile_is_near_the_tables() {
+        for (p, freedom, published) in [
+            (0.95, 4.0, 2.132),
+            (0.95, 9.0, 1.833),
+            (0.975, 9.0, 2.262),
+            (0.995, 4.0, 4.604),
+            (0.9995, 9.0, 4.781),
+            (0.9995, 4.0, 8.610),
+        ] {
+            let found = student_quantile(p, freedom);
+            let off = found / published - 1.0;
+            assert!(off.abs() < 0.06, "{p} {freedom}: {found} for {published}");
+        }
+    }
+
+    #[test]
+    fn wilson_is_wilson() {
+        // Newcombe (1998), table I: 81 of 263.
+        let (low, high) = wilson(81.0 / 263.0, 263.0, 1.959_964);
+        assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
+        assert_eq!(wilson(0.0, 20.0, 1.96).0, 0.0);
+        assert_eq!(wilson(1.0, 20.0, 1.96).1, 1.0);
+    }
+
+    /// Blocks whose own shares vary around the true one, more than independent requests would.
+    fn varied(share: f64, blocks: usize, requests: u64, rng: &mut ChaCha8Rng) -> Vec<Said> {
+        let block = |rng: &mut ChaCha8Rng| {
+            let own = share * rng.random_range(0.5..1.5);
+            let failed = (0..requests).filter(|_| rng.random::<f64>() < own).count();
+            Said {
+                value: 0.0,
+                at_least: false,
+                holds: true,
+                requests,
+                failed: failed as u64,
+            }
+        };
+        (0..blocks).map(|_| block(rng)).collect()
+    }
+
+    #[test]
+    fn a_share_at_its_limit_is_seldom_met_or_missed() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let repetitions = 1_500;
+        for (share, blocks, requests) in [(0.05, 10, 400), (0.02, 6, 400), (0.1, 20, 200)] {
+            let (mut met, mut missed) = (0, 0);
+            for _ in 0..repetitions {
+                let said = varied(share, blocks, requests, &mut rng);
+                let (low, high) = share_interval(&said, 0.05).expect("enough blocks");
+                met += u32::from(high < share);
+                missed += u32::from(low >= share);
+            }
+            // 5 % is promised of each; 7 % is three standard errors above.
+            let most = repetitions * 7 / 100;
+            assert!(
+                met <= most && missed <= most,
+                "{share}, {blocks} × {requests}: {met} met and {missed} missed of {repetitions}"
+            );
+        }
+    }
+
+    #[test]
+    fn blocks_that_differ_are_worth_fewer_requests() {
+        let said = |failed: [u64; 6]| -> Vec<Said> {
+            let block = |failed| Said {
+                value: 0.0,
+                at_least: false,
+                holds: true,
+                requests: 1_000,
+                failed,
+            };
+            failed.into_iter().map(block).collect()
+        };
+        let even = effective_requests(&said([20; 6])).expect("requests");
+        assert_eq!(even, 6_000.0);
+        let uneven = effective_requests(&said([0, 0, 0, 0, 0, 120])).expect("requests");
+        assert!(uneven < 100.0, "{uneven}");
+        assert_eq!(effective_requests(&said([0; 6])), Some(6_000.0));
+        assert_eq!(share_interval(&said([0; 6])[..4], 0.05), None);
+    }
+}
