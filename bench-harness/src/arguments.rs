@@ -300,7 +300,12 @@ pub(crate) struct GateArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) baseline: Option<PathBuf>,
     /// The branch whose baseline it is
-    #[arg(long, value_name = "NAME", default_value = "main", requires = "baseline")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "main",
+        requires = "baseline"
+    )]
     pub(crate) branch: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,

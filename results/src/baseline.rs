@@ -141,7 +141,11 @@ impl Baselines {
         let folder = path.parent().unwrap_or(&self.folder);
         let failed = |path: &Path, action| {
             let path = path.to_owned();
-            move |source| BaselineError::Io { path, action, source }
+            move |source| BaselineError::Io {
+                path,
+                action,
+                source,
+            }
         };
         fs::create_dir_all(folder).map_err(failed(folder, "create the folder"))?;
         // Held until the end of this function: looking and replacing are one step.
@@ -321,9 +325,8 @@ fn escaped(what: &'static str, name: &str, suffix: &str) -> Result<String, Basel
     }
     let mut text = String::new();
     for (place, byte) in name.bytes().enumerate() {
-        let is_plain = byte.is_ascii_alphanumeric()
-            || b"_-".contains(&byte)
-            || (byte == b'.' && place > 0);
+        let is_plain =
+            byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && place > 0);
         if is_plain {
             text.push(char::from(byte));
         } else {
@@ -367,7 +370,10 @@ mod tests {
         let name = |text| escaped("the branch", text, "").unwrap();
         assert_eq!(name("main"), "main");
         assert_eq!(name("feature/x"), "feature%2Fx");
-        assert_eq!(name("x86_64/2c/24g/linux-6.18"), "x86_64%2F2c%2F24g%2Flinux-6.18");
+        assert_eq!(
+            name("x86_64/2c/24g/linux-6.18"),
+            "x86_64%2F2c%2F24g%2Flinux-6.18"
+        );
         assert_eq!(name(".."), "%2E.");
         assert!(escaped("the branch", "", "").is_err());
         assert!(escaped("the branch", &"ä".repeat(50), "").is_err());

@@ -130,7 +130,8 @@ pub fn import(input: impl BufRead, options: &ImportOptions) -> Result<RunRecord,
 }
 
 /// What can't be put right by whoever reads the message.
-const REPORT: &str = "this is a form that unstall doesn't know yet: please report it, with the file";
+const REPORT: &str =
+    "this is a form that unstall doesn't know yet: please report it, with the file";
 
 fn malformed(path: &Path, line: usize, message: impl Into<String>, fix: &str) -> ImportError {
     ImportError::Malformed {

@@ -52,7 +52,9 @@ pub enum MergeError {
         differences: Vec<String>,
     },
     /// The same session in two of them.
-    #[error("{file}: its session {id} is in {other} already; nothing may count twice: leave one out")]
+    #[error(
+        "{file}: its session {id} is in {other} already; nothing may count twice: leave one out"
+    )]
     Twice {
         /// The later record.
         file: String,
@@ -119,7 +121,9 @@ pub fn merge(
         let kept = Kept::of(session);
         merged.sessions.extend(kept.told(session));
         record.load.looks.extend(kept.looks(session, complete));
-        record.blocks.extend(kept.blocks(session, pairs, &mut clock_ns));
+        record
+            .blocks
+            .extend(kept.blocks(session, pairs, &mut clock_ns));
         pairs = pairs.saturating_add(kept.pairs.len() as u64);
         complete = complete.saturating_add(kept.complete);
     }
@@ -227,7 +231,10 @@ fn design(record: &RunRecord) -> Vec<(String, String)> {
     let mut keys = vec![
         (
             "warm-up".to_owned(),
-            format!("{} per user, {} ms", load.warmup_per_user, load.warmup_ms_min),
+            format!(
+                "{} per user, {} ms",
+                load.warmup_per_user, load.warmup_ms_min
+            ),
         ),
         (
             "stated round trip".to_owned(),
@@ -235,12 +242,21 @@ fn design(record: &RunRecord) -> Vec<(String, String)> {
         ),
         (
             "step".to_owned(),
-            record.step.as_ref().map_or_else(|| "none".to_owned(), |step| step.id.clone()),
+            record
+                .step
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |step| step.id.clone()),
         ),
     ];
     for (name, arm) in &record.arms {
         let of = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
-        let Arm { command, url, git, access, .. } = arm;
+        let Arm {
+            command,
+            url,
+            git,
+            access,
+            ..
+        } = arm;
         let access = access.as_ref().map(|access| format!("{access:?}"));
         keys.extend([
             (format!("command of {name}"), of(command)),
@@ -286,7 +302,9 @@ fn refuse_twice(sessions: &[(String, RunRecord)]) -> Result<(), MergeError> {
 
 /// The one that finds most endpoints as fast as it.
 fn slowest_floor(sessions: &[(String, RunRecord)]) -> Option<MachineFloor> {
-    let floors = sessions.iter().filter_map(|(_, record)| record.floor.clone());
+    let floors = sessions
+        .iter()
+        .filter_map(|(_, record)| record.floor.clone());
     floors.max_by_key(|floor| floor.response_us_p50)
 }
 
@@ -339,13 +357,21 @@ impl Kept {
         let planned = session.load.looks.iter().copied();
         let mut looks: Vec<u32> = planned.filter(|look| *look < self.complete).collect();
         looks.extend((self.complete > 0).then_some(self.complete));
-        looks.into_iter().map(|look| before.saturating_add(look)).collect()
+        looks
+            .into_iter()
+            .map(|look| before.saturating_add(look))
+            .collect()
     }
 
     /// Renumbered, and moved on the clock to where the session before ended.
     fn blocks(&self, session: &RunRecord, before: u64, clock_ns: &mut u64) -> Vec<Block> {
         let numbers: BTreeMap<u32, u64> = self.pairs.iter().copied().zip(before..).collect();
-        let kept = || session.blocks.iter().filter(|of| numbers.contains_key(&of.pair));
+        let kept = || {
+            session
+                .blocks
+                .iter()
+                .filter(|of| numbers.contains_key(&of.pair))
+        };
         let begun_ns = kept().map(|block| block.started_mono_ns).min().unwrap_or(0);
         let from_ns = *clock_ns;
         let mut blocks = Vec::new();
@@ -379,7 +405,10 @@ pub fn order(record: &RunRecord) -> (usize, usize) {
     let first = |arm: ArmName| {
         let blocks = record.blocks.iter();
         let first = blocks.filter(|block| block.position == 0 && block.arm == arm.as_str());
-        first.map(|block| block.pair).collect::<BTreeSet<u32>>().len()
+        first
+            .map(|block| block.pair)
+            .collect::<BTreeSet<u32>>()
+            .len()
     };
     (first(ArmName::Before), first(ArmName::After))
 }

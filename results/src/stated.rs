@@ -8,6 +8,7 @@ use crate::comparison::{Cell, Estimate, Metric, Outcome};
 use crate::level::Level;
 use crate::measure::Subject;
 use crate::order_statistics::interval_ranks;
+use crate::policy::Policy;
 use crate::record::{Arm, Block, RunRecord, StatedPercentile};
 use crate::validate::{saturating_sum, total};
 
@@ -76,8 +77,10 @@ pub(crate) fn untold_cell(
     metric: Metric,
     before: Estimate,
     after: Estimate,
+    policy: &Policy,
 ) -> Cell {
     Cell {
+        margin: policy.margin(subject.map(|endpoint| endpoint.name.as_str()), metric),
         endpoint: subject_name(subject),
         level,
         metric,
@@ -118,9 +121,10 @@ mod tests {
 
     fn stating(percentiles: &[(f64, f64)]) -> RunRecord {
         let mut record = run_record(1, 1_000, &[EndpointSpec::new("GET a", 10.0)]);
-        let stated = percentiles
-            .iter()
-            .map(|(share, us)| StatedPercentile { share: *share, us: *us });
+        let stated = percentiles.iter().map(|(share, us)| StatedPercentile {
+            share: *share,
+            us: *us,
+        });
         let arm = record.arms.get_mut("run").unwrap();
         arm.imported = Some(Imported {
             tool: "wrk".to_owned(),
@@ -139,7 +143,12 @@ mod tests {
 
     #[test]
     fn an_interval_is_made_of_what_was_stated_around_it() {
-        let record = stating(&[(0.5, 1_000.0), (0.9, 2_000.0), (0.95, 3_000.0), (1.0, 9_000.0)]);
+        let record = stating(&[
+            (0.5, 1_000.0),
+            (0.9, 2_000.0),
+            (0.95, 3_000.0),
+            (1.0, 9_000.0),
+        ]);
         let p95 = of(&record, Metric::ResponseP95);
         assert_eq!((p95.value, p95.n), (Some(3.0), 1_000));
         // Ranks 936 and 963 or so of 1 000.
@@ -147,7 +156,10 @@ mod tests {
         // Nothing below the median was stated.
         let p50 = of(&record, Metric::ResponseP50);
         assert_eq!((p50.low, p50.high), (None, Some(2.0)));
-        assert_eq!(longest_us(&record.arms["run"], record.scenario.endpoints.first()), Some(9_000));
+        assert_eq!(
+            longest_us(&record.arms["run"], record.scenario.endpoints.first()),
+            Some(9_000)
+        );
     }
 
     #[test]

@@ -158,11 +158,7 @@ fn arrivals(blocks: &[&Block]) -> Option<String> {
     saturation::sentence(worst)
 }
 
-fn percentiles(
-    record: &RunRecord,
-    blocks: &[&Block],
-    subject: Subject<'_>,
-) -> Vec<Percentile> {
+fn percentiles(record: &RunRecord, blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
     if subject.is_none() {
         return Vec::new();
     }

@@ -44,7 +44,7 @@ pub fn compare_unpaired(
         });
     }
     let policy = policy.for_scenario(&after.scenario);
-    let policy = &advisory_if_imported(before, after, policy);
+    let policy = &advisory_if_imported(before, after, &policy);
     let mut validity = Validity::default();
     let sides = Sides {
         before: usable(before, policy, &mut validity),
@@ -52,9 +52,7 @@ pub fn compare_unpaired(
     };
     validity.warnings.extend(import_warnings(before, after));
     validity.warnings.extend(hard.untold());
-    validity
-        .warnings
-        .extend(comparability::soft(before, after));
+    validity.warnings.extend(comparability::soft(before, after));
     validity
         .warnings
         .extend([before, after].into_iter().filter_map(format_warning));
@@ -155,7 +153,9 @@ fn cells(
                 let values = [of(records[0], &before), of(records[1], &after)];
                 let [from, to] = values;
                 let mut cell = if stated::is_untold(records, subject, metric, [&from, &to]) {
-                    Some(stated::untold_cell(level, subject, metric, from, to))
+                    Some(stated::untold_cell(
+                        level, subject, metric, from, to, policy,
+                    ))
                 } else {
                     cell(level, subject, metric, from, to, policy)
                 };

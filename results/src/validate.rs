@@ -201,7 +201,10 @@ impl RunRecord {
                 );
             }
             // Another tool may have stated percentiles instead of times.
-            let imported = self.arms.get(&block.arm).and_then(|arm| arm.imported.as_ref());
+            let imported = self
+                .arms
+                .get(&block.arm)
+                .and_then(|arm| arm.imported.as_ref());
             if imported.is_some_and(|of| of.percentiles.contains_key(name)) {
                 validate_counts(&place, [("response", &samples.response, 0)])?;
                 continue;

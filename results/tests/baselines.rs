@@ -27,7 +27,11 @@ fn the_layout_is_plain() {
     let found = baselines.list().unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(
-        (found[0].branch.as_str(), found[0].class.as_str(), found[0].scenario.as_str()),
+        (
+            found[0].branch.as_str(),
+            found[0].class.as_str(),
+            found[0].scenario.as_str()
+        ),
         ("feature/x", "x86_64/2c/24g/linux-6.18", "synthetic")
     );
 }
@@ -36,17 +40,32 @@ fn the_layout_is_plain() {
 fn the_newest_stays() {
     let folder = tempfile::tempdir().unwrap();
     let baselines = Baselines::in_folder(folder.path());
-    let (old, new) = (measured(1, "2026-01-01T00:00:00Z"), measured(2, "2026-02-01T00:00:00Z"));
-    assert!(matches!(baselines.set(&old, "main").unwrap(), Placed::New { .. }));
-    assert!(matches!(baselines.set(&new, "main").unwrap(), Placed::Replaced { .. }));
-    assert!(matches!(baselines.set(&old, "main").unwrap(), Placed::Kept { .. }));
+    let (old, new) = (
+        measured(1, "2026-01-01T00:00:00Z"),
+        measured(2, "2026-02-01T00:00:00Z"),
+    );
+    assert!(matches!(
+        baselines.set(&old, "main").unwrap(),
+        Placed::New { .. }
+    ));
+    assert!(matches!(
+        baselines.set(&new, "main").unwrap(),
+        Placed::Replaced { .. }
+    ));
+    assert!(matches!(
+        baselines.set(&old, "main").unwrap(),
+        Placed::Kept { .. }
+    ));
     assert_eq!(baselines.find("main", &old).unwrap(), new);
     // A damaged one is replaced.
     let path = baselines.list().unwrap()[0].path.clone();
     fs::write(&path, "{").unwrap();
     assert!(baselines.find("main", &old).is_err());
     assert!(baselines.list().unwrap()[0].record.is_err());
-    assert!(matches!(baselines.set(&old, "main").unwrap(), Placed::New { .. }));
+    assert!(matches!(
+        baselines.set(&old, "main").unwrap(),
+        Placed::New { .. }
+    ));
 }
 
 #[test]
@@ -64,14 +83,19 @@ fn many_at_once_leave_the_newest_whole() {
             });
         }
     });
-    let days = (0..8u64).flat_map(|writer| (0..4).map(move |turn| 1 + (writer * 7 + turn * 3) % 28));
+    let days =
+        (0..8u64).flat_map(|writer| (0..4).map(move |turn| 1 + (writer * 7 + turn * 3) % 28));
     let newest = format!("2026-01-{:02}T00:00:00Z", days.max().unwrap());
     let found = Baselines::in_folder(folder.path())
         .find("main", &measured(1, "2026-03-01T00:00:00Z"))
         .unwrap();
     assert_eq!(found.created_utc, newest);
     // Nothing half-written is left beside it.
-    let mut class = Baselines::in_folder(folder.path()).list().unwrap().remove(0).path;
+    let mut class = Baselines::in_folder(folder.path())
+        .list()
+        .unwrap()
+        .remove(0)
+        .path;
     class.pop();
     let names: Vec<String> = fs::read_dir(class)
         .unwrap()
@@ -88,7 +112,9 @@ fn what_is_not_there_is_told_with_what_is() {
     let none = |baselines: &Baselines, record| {
         let error = baselines.find("main", record).unwrap_err();
         assert!(matches!(error, BaselineError::None { .. }), "{error}");
-        error.to_string().replace(&folder.path().display().to_string(), "FOLDER")
+        error
+            .to_string()
+            .replace(&folder.path().display().to_string(), "FOLDER")
     };
     let nothing = none(&baselines, &record);
     baselines.set(&record, "main").unwrap();

@@ -153,7 +153,7 @@ fn the_unit_of_a_log_is_what_it_is_said_to_be() {
             ..options(ImportForm::HdrLog, "js.hlog")
         };
         let record = import(fixture("js.hlog").as_slice(), &options).unwrap();
-        let samples = record.blocks[0].endpoints.into_values().next().unwrap();
+        let samples = record.blocks[0].endpoints.values().next().unwrap();
         samples.response.quantile_us(0.5).unwrap() as f64
     };
     let (ns, us, ms) = (
@@ -171,7 +171,10 @@ fn points_of_k6_are_counted_by_name_and_kind() {
     let block = &record.blocks[0];
     let refused = &block.endpoints["GET missing"];
     assert_eq!(refused.completed, 0);
-    assert_eq!(refused.errors.keys().collect::<Vec<_>>(), [&ErrorKind::Status]);
+    assert_eq!(
+        refused.errors.keys().collect::<Vec<_>>(),
+        [&ErrorKind::Status]
+    );
     let good = &block.endpoints["GET it"];
     assert!(good.completed > 0 && good.errors.is_empty());
     assert_eq!(good.response.count(), good.completed);
@@ -187,13 +190,20 @@ fn comparing_imports_is_advice_whatever_the_policy_says() {
     let mut slower = record.clone();
     let arm = slower.arms.get_mut("run").unwrap();
     for stated in arm.imported.as_mut().unwrap().percentiles.values_mut() {
-        stated.iter_mut().for_each(|percentile| percentile.us *= 100.0);
+        stated
+            .iter_mut()
+            .for_each(|percentile| percentile.us *= 100.0);
     }
     let comparison = compare_unpaired(&record, &slower, &policy).unwrap();
     assert_eq!(comparison.verdict, Verdict::Inconclusive);
     assert!(!comparison.paired);
     let warnings = comparison.validity.warnings.join("\n");
-    for words in ["imported from wrk", "advice", "machine class", "Not known of both"] {
+    for words in [
+        "imported from wrk",
+        "advice",
+        "machine class",
+        "Not known of both",
+    ] {
         assert!(warnings.contains(words), "no {words:?} in {warnings}");
     }
     let of = |metric: Metric| {
@@ -227,7 +237,10 @@ fn times_of_another_kind_are_not_compared() {
     let CompareError::NotComparable { differences } = &error else {
         panic!("{error}");
     };
-    assert!(differences.iter().any(|of| of.starts_with("times ")), "{error}");
+    assert!(
+        differences.iter().any(|of| of.starts_with("times ")),
+        "{error}"
+    );
     // One of our own may stand beside what is known to be the same.
     let mut own = run_record(1, 1_000, &[EndpointSpec::new("GET a", 1.0)]);
     own.scenario.name = "shop".to_owned();
@@ -242,9 +255,13 @@ fn what_a_tool_tells_itself_is_not_overridden() {
     let refused = |name: &str, form, change: fn(&mut ImportOptions)| {
         let mut options = options(form, name);
         change(&mut options);
-        import(fixture(name).as_slice(), &options).unwrap_err().to_string()
+        import(fixture(name).as_slice(), &options)
+            .unwrap_err()
+            .to_string()
     };
-    let error = refused("wrk.txt", ImportForm::Wrk, |of| of.rate_per_second = Some(5.0));
+    let error = refused("wrk.txt", ImportForm::Wrk, |of| {
+        of.rate_per_second = Some(5.0)
+    });
     assert!(error.contains("leave --rate out"), "{error}");
     let error = refused("wrk2.txt", ImportForm::Wrk2, |of| of.concurrency = Some(5));
     assert!(error.contains("leave --concurrency out"), "{error}");
@@ -264,7 +281,11 @@ fn mistakes_name_file_line_and_fix() {
     let cases: [(ImportForm, &str, String); 18] = [
         (ImportForm::Wrk, "empty", String::new()),
         (ImportForm::Wrk, "words", "hello\n".to_owned()),
-        (ImportForm::Wrk, "wrk2", String::from_utf8(fixture("wrk2.txt")).unwrap()),
+        (
+            ImportForm::Wrk,
+            "wrk2",
+            String::from_utf8(fixture("wrk2.txt")).unwrap(),
+        ),
         (
             ImportForm::Wrk,
             "without --latency",
@@ -278,9 +299,14 @@ fn mistakes_name_file_line_and_fix() {
         (
             ImportForm::Wrk,
             "edited",
-            "Latency Distribution\n 50%  250.00us\n many requests in 1.00s, 1.00MB read\n".to_owned(),
+            "Latency Distribution\n 50%  250.00us\n many requests in 1.00s, 1.00MB read\n"
+                .to_owned(),
         ),
-        (ImportForm::Wrk2, "wrk", String::from_utf8(fixture("wrk.txt")).unwrap()),
+        (
+            ImportForm::Wrk2,
+            "wrk",
+            String::from_utf8(fixture("wrk.txt")).unwrap(),
+        ),
         (
             ImportForm::Wrk2,
             "edited spectrum",
@@ -288,15 +314,39 @@ fn mistakes_name_file_line_and_fix() {
              Detailed Percentile spectrum:\n  1.0 0.5 7 nan extra\n  x 0.5 7 2.00\n"
                 .to_owned(),
         ),
-        (ImportForm::Oha, "no document", "{\n  \"summary\": 3\n}".to_owned()),
-        (ImportForm::Oha, "cut short", "{\n  \"summary\": {".to_owned()),
+        (
+            ImportForm::Oha,
+            "no document",
+            "{\n  \"summary\": 3\n}".to_owned(),
+        ),
+        (
+            ImportForm::Oha,
+            "cut short",
+            "{\n  \"summary\": {".to_owned(),
+        ),
         (ImportForm::K6, "no summary", "{\n}".to_owned()),
-        (ImportForm::K6, "no requests", "{\"metrics\": {}}".to_owned()),
+        (
+            ImportForm::K6,
+            "no requests",
+            "{\"metrics\": {}}".to_owned(),
+        ),
         (ImportForm::K6, "cut short", cut_points.to_owned()),
         (ImportForm::HdrLog, "empty", String::new()),
-        (ImportForm::HdrLog, "fields", "0.1,1.0,HISTFAAA\n".to_owned()),
-        (ImportForm::HdrLog, "seconds", "0.1,one,2.0,HISTFAAA\n".to_owned()),
-        (ImportForm::HdrLog, "base64", "#[x]\n\n0.1,1.0,2.0,HIST!\n".to_owned()),
+        (
+            ImportForm::HdrLog,
+            "fields",
+            "0.1,1.0,HISTFAAA\n".to_owned(),
+        ),
+        (
+            ImportForm::HdrLog,
+            "seconds",
+            "0.1,one,2.0,HISTFAAA\n".to_owned(),
+        ),
+        (
+            ImportForm::HdrLog,
+            "base64",
+            "#[x]\n\n0.1,1.0,2.0,HIST!\n".to_owned(),
+        ),
         (ImportForm::HdrLog, "stated length", damaged),
     ];
     let errors: Vec<String> = cases
@@ -317,8 +367,13 @@ fn what_is_compressed_or_no_text_is_told() {
         (&[0xff, 0xfe, 0, 10][..], "not UTF-8"),
     ] {
         for form in [ImportForm::K6, ImportForm::HdrLog, ImportForm::Wrk] {
-            let error = import(bytes, &options(form, "a.bin")).unwrap_err().to_string();
-            assert!(error.contains(words) && error.contains("a.bin:1"), "{error}");
+            let error = import(bytes, &options(form, "a.bin"))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(words) && error.contains("a.bin:1"),
+                "{error}"
+            );
         }
     }
 }
@@ -350,7 +405,12 @@ fn damage() -> impl Strategy<Value = (usize, prop::sample::Index, prop::sample::
         Just(b"\n".to_vec()),
         Just("null".into()),
     ];
-    (0..FIXTURES.len(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), bytes)
+    (
+        0..FIXTURES.len(),
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+        bytes,
+    )
 }
 
 proptest! {

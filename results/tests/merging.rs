@@ -43,7 +43,11 @@ fn sessions_become_one_record_with_more_pairs() {
     let (before, after) = order(&both);
     assert_eq!(before + after, 14);
     assert!(before.abs_diff(after) <= 2, "{before} {after}");
-    for (block, original) in both.blocks.iter().zip(first.blocks.iter().chain(&second.blocks)) {
+    for (block, original) in both
+        .blocks
+        .iter()
+        .zip(first.blocks.iter().chain(&second.blocks))
+    {
         assert_eq!(
             (&block.arm, block.position, &block.endpoints),
             (&original.arm, original.position, &original.endpoints)
@@ -52,11 +56,19 @@ fn sessions_become_one_record_with_more_pairs() {
     // One session follows the other on the clock.
     assert!(both.blocks.is_sorted_by_key(|block| block.started_mono_ns));
     let end = |record: &RunRecord| {
-        let ends = record.blocks.iter().map(|of| of.started_mono_ns + of.wall_ns);
+        let ends = record
+            .blocks
+            .iter()
+            .map(|of| of.started_mono_ns + of.wall_ns);
         ends.max().unwrap()
     };
     let begin = |record: &RunRecord| {
-        record.blocks.iter().map(|of| of.started_mono_ns).min().unwrap()
+        record
+            .blocks
+            .iter()
+            .map(|of| of.started_mono_ns)
+            .min()
+            .unwrap()
     };
     let length = |record: &RunRecord| end(record) - begin(record);
     assert_eq!(length(&both), length(&first) + length(&second));
@@ -75,7 +87,10 @@ fn sessions_that_were_judged_alone_are_looks() {
     let three = merged(&[&both, &looked], false).unwrap();
     assert_eq!(three.load.looks, [6, 14, 19, 23]);
     assert_eq!(three.merged.as_ref().unwrap().sessions.len(), 3);
-    assert!(matches!(merged(&[&first, &looked], true), Err(MergeError::Unfit { .. })));
+    assert!(matches!(
+        merged(&[&first, &looked], true),
+        Err(MergeError::Unfit { .. })
+    ));
     let sentences: Vec<String> = [&both, &planned, &three]
         .into_iter()
         .filter_map(meaning)
@@ -109,7 +124,10 @@ fn what_differs_is_listed_at_once() {
 fn nothing_counts_twice() {
     let (first, second) = (session(1, 6, 1), session(2, 6, 2));
     assert!(matches!(merged(&[&first], false), Err(MergeError::One)));
-    assert!(matches!(merged(&[&first, &first], false), Err(MergeError::Twice { .. })));
+    assert!(matches!(
+        merged(&[&first, &first], false),
+        Err(MergeError::Twice { .. })
+    ));
     let both = merged(&[&first, &second], false).unwrap();
     let again = merged(&[&both, &second], false).unwrap_err();
     assert!(again.to_string().contains("synthetic-2"), "{again}");
@@ -147,7 +165,10 @@ fn of_a_stopped_session_whole_pairs_are_kept() {
 #[test]
 fn sessions_of_one_version_are_put_together_too() {
     let endpoints = [EndpointSpec::new("GET a", 10.0)];
-    let (first, second) = (run_record(1, 100, &endpoints), run_record(2, 100, &endpoints));
+    let (first, second) = (
+        run_record(1, 100, &endpoints),
+        run_record(2, 100, &endpoints),
+    );
     let both = merged(&[&first, &second], false).unwrap();
     both.validate().unwrap();
     assert_eq!((both.blocks.len(), both.load.pairs), (2, 0));
@@ -167,5 +188,8 @@ fn a_search_is_no_session() {
     };
     let search = unstall_results::synthetic::capacity_record(1, spec);
     let error = merged(&[&search, &search], false).unwrap_err();
-    assert!(error.to_string().contains("0.json: it is a search"), "{error}");
+    assert!(
+        error.to_string().contains("0.json: it is a search"),
+        "{error}"
+    );
 }

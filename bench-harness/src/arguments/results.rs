@@ -8,9 +8,11 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub(crate) enum ResultsCommand {
     /// List the records of a folder, each with what it says
-    #[command(after_help = "Examples:\n  unstall results list\n  unstall results list ci --json\n\n\
+    #[command(
+        after_help = "Examples:\n  unstall results list\n  unstall results list ci --json\n\n\
                             A file that can't be read is listed with its mistake. The verdict is \
-                            that of the default policy.")]
+                            that of the default policy."
+    )]
     List {
         /// The folder
         #[arg(value_name = "DIR", default_value = crate::record_file::DEFAULT_FOLDER)]
@@ -51,9 +53,11 @@ impl ResultsCommand {
 
 /// `unstall results merge`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  unstall results merge monday.json tuesday.json -o both.json\n\n\
+#[command(
+    after_help = "Example:\n  unstall results merge monday.json tuesday.json -o both.json\n\n\
                         Scenario, load, versions and machine class must be the same. Unless \
-                        --planned is given, each session counts as a look at the result.")]
+                        --planned is given, each session counts as a look at the result."
+)]
 pub(crate) struct MergeArguments {
     /// Records of `ab` (or of `run`), two or more
     #[arg(required = true, num_args = 2.., value_name = "RECORD")]
@@ -118,8 +122,10 @@ pub(crate) struct ImportArguments {
 
 /// `unstall results export`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  unstall results export ab.json -o ab.hlog\n  \
-                        unstall results export ab.json --format csv | column -ts,")]
+#[command(
+    after_help = "Examples:\n  unstall results export ab.json -o ab.hlog\n  \
+                        unstall results export ab.json --format csv | column -ts,"
+)]
 pub(crate) struct ExportArguments {
     /// The record
     #[arg(value_name = "RECORD")]

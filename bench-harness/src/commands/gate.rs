@@ -98,10 +98,13 @@ fn command_line(arguments: &GateArguments) -> String {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let baseline = arguments
-        .baseline
-        .as_ref()
-        .map(|folder| format!(" --baseline {} --branch {}", folder.display(), arguments.branch));
+    let baseline = arguments.baseline.as_ref().map(|folder| {
+        format!(
+            " --baseline {} --branch {}",
+            folder.display(),
+            arguments.branch
+        )
+    });
     format!(
         "unstall gate {}{}{}",
         records.join(" "),

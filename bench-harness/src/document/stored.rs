@@ -84,7 +84,9 @@ impl StoredDocument {
 
     /// When it was measured; `None` where it can't be read.
     pub(crate) fn created_utc(&self) -> Option<&str> {
-        self.record.as_ref().map(|record| record.created_utc.as_str())
+        self.record
+            .as_ref()
+            .map(|record| record.created_utc.as_str())
     }
 
     /// Its row, the branch in front where it has one; `None` where it can't be read.
@@ -154,7 +156,10 @@ impl From<&RunRecord> for RecordDocument {
             blocks: record.blocks.len() as u64,
             invalid_blocks: invalid.count() as u64,
             interrupted: record.interrupted,
-            merged_sessions: record.merged.as_ref().map_or(0, |of| of.sessions.len() as u64),
+            merged_sessions: record
+                .merged
+                .as_ref()
+                .map_or(0, |of| of.sessions.len() as u64),
             imported_from: imported.map(|of| of.tool.clone()),
             verdict: verdict.map(VerdictName::from),
         }

@@ -30,7 +30,10 @@ pub(crate) fn of_record(record: &RunRecord, form: Form) -> anyhow::Result<String
         }
     }
     let created: Timestamp = record.created_utc.parse().with_context(|| {
-        format!("the record's time `{}` is none (RFC 3339)", record.created_utc)
+        format!(
+            "the record's time `{}` is none (RFC 3339)",
+            record.created_utc
+        )
     })?;
     let mut text = match form {
         Form::Csv => csv::head(),
@@ -67,7 +70,11 @@ fn whole(record: &RunRecord, block: &Block) -> Vec<EndpointSecond> {
                 second: 0,
                 endpoint,
                 response: samples.response.clone(),
-                errors: samples.errors.values().copied().fold(0, u64::saturating_add),
+                errors: samples
+                    .errors
+                    .values()
+                    .copied()
+                    .fold(0, u64::saturating_add),
             })
         })
         .collect()

@@ -105,7 +105,10 @@ impl Log {
         let comment = comment.trim_start_matches('[');
         let seconds = |rest: &str| -> Option<f64> {
             let number = rest.trim_start().split([' ', ',', ']']).next()?;
-            number.parse().ok().filter(|seconds: &f64| seconds.is_finite())
+            number
+                .parse()
+                .ok()
+                .filter(|seconds: &f64| seconds.is_finite())
         };
         if let Some(rest) = comment.strip_prefix("StartTime:") {
             self.start = seconds(rest);

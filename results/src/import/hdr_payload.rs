@@ -112,15 +112,18 @@ fn bins(mut input: impl Read) -> Result<Vec<Bin>, PayloadError> {
     if length > PAYLOAD_BYTES_MAX {
         return Err(PayloadError::Header(format!("{length} bytes of counts")));
     }
-    if be_u32(&mut input)? != 0 {
-        return Err(PayloadError::Header("a normalising offset".to_owned()));
-    }
+    let offset = be_u32(&mut input)?;
     let digits = be_u32(&mut input)?;
     let lowest = be_u64(&mut input)?;
     let _highest = be_u64(&mut input)?;
-    let ratio = f64::from_bits(be_u64(&mut input)?);
-    if (ratio - 1.0).abs() > f64::EPSILON {
-        return Err(PayloadError::Header(format!("a conversion ratio of {ratio}")));
+    let ratio_bits = be_u64(&mut input)?;
+    // The JavaScript library writes two whole ones where others write no offset and a ratio of 1.0,
+    // and means the same.
+    let is_javascript = (offset, ratio_bits) == (1, 1);
+    if !is_javascript && (offset, ratio_bits) != (0, 1f64.to_bits()) {
+        let ratio = f64::from_bits(ratio_bits);
+        let stated = format!("a normalising offset of {offset} and a conversion ratio of {ratio}");
+        return Err(PayloadError::Header(stated));
     }
     let layout = Layout::new(digits, lowest)?;
     let mut payload = input.take(u64::from(length));
@@ -168,7 +171,9 @@ fn zigzag(input: &mut impl Read) -> Result<Option<i64>, PayloadError> {
             break;
         }
     }
-    Ok(Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed()))
+    Ok(Some(
+        (value >> 1).cast_signed() ^ -(value & 1).cast_signed(),
+    ))
 }
 
 fn be_u32(input: &mut impl Read) -> Result<u32, PayloadError> {
@@ -196,7 +201,9 @@ mod tests {
             let mut serializer = V2DeflateSerializer::new();
             serializer.serialize(histogram, &mut bytes).unwrap();
         } else {
-            V2Serializer::new().serialize(histogram, &mut bytes).unwrap();
+            V2Serializer::new()
+                .serialize(histogram, &mut bytes)
+                .unwrap();
         }
         STANDARD.encode(bytes)
     }

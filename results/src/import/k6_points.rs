@@ -72,7 +72,10 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Seen, ImportError
             Ok(line) => line,
             Err(error) => {
                 let message = format!("not a point of k6: {error}");
-                return Err(lines.wrong(message, "the file is cut short or was edited: copy it again"));
+                return Err(lines.wrong(
+                    message,
+                    "the file is cut short or was edited: copy it again",
+                ));
             }
         };
         if line.kind != "Point" {
@@ -151,13 +154,18 @@ impl Points {
         let method = tags.method.unwrap_or_else(|| "?".to_owned());
         let url = tags.url.unwrap_or_default();
         let name = tags.name.unwrap_or_else(|| url.clone());
-        // Without a name of its own, a request is called by its URL.
-        let shown = if name == url { path_of(&url) } else { name };
+        // Without a name of its own a request is called by its URL; with one, its URL is not told.
+        let is_url = url.contains("://");
+        let shown = if name.contains("://") {
+            path_of(&name)
+        } else {
+            name
+        };
         let mut name = format!("{method} {shown}");
         if !self.by_name.contains_key(&name) && self.by_name.len() >= ENDPOINTS_MAX {
             OTHERS.clone_into(&mut name);
         }
-        if self.url.is_none() && !url.is_empty() {
+        if self.url.is_none() && is_url {
             self.url = Some(url.split(['?', '#']).next().unwrap_or(&url).to_owned());
         }
         let next = self.endpoints.len();
@@ -166,7 +174,11 @@ impl Points {
             self.endpoints.push(SeenEndpoint {
                 name,
                 method,
-                path: path_of(&url),
+                path: if is_url {
+                    path_of(&url)
+                } else {
+                    "?".to_owned()
+                },
                 completed: 0,
                 errors: BTreeMap::new(),
                 cut_off: 0,
@@ -199,7 +211,10 @@ fn failure(tags: &Tags) -> Option<ErrorKind> {
     if is_expected {
         return None;
     }
-    let code = tags.error_code.as_deref().and_then(|code| code.parse().ok());
+    let code = tags
+        .error_code
+        .as_deref()
+        .and_then(|code| code.parse().ok());
     Some(match code.unwrap_or(0u32) {
         1050 | 1211 => ErrorKind::Timeout,
         1100..1200 => ErrorKind::Dns,

@@ -106,9 +106,8 @@ impl<R: BufRead> Lines<R> {
         if self.line.starts_with(&GZIP) {
             return Err(self.wrong("it is compressed by gzip", "unpack it first: gzip -d FILE"));
         }
-        let text = std::str::from_utf8(&self.line).map_err(|_| {
-            self.wrong("not UTF-8 text", "give the file as the tool wrote it")
-        })?;
+        let text = std::str::from_utf8(&self.line)
+            .map_err(|_| self.wrong("not UTF-8 text", "give the file as the tool wrote it"))?;
         Ok(text.trim_end_matches(['\n', '\r']))
     }
 }

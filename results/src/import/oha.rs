@@ -50,9 +50,8 @@ pub(super) fn read(text: &str, origin: &Path) -> Result<Seen, ImportError> {
         )
     })?;
     let summary = &document.summary;
-    let wall = Duration::try_from_secs_f64(summary.total).map_err(|error| {
-        malformed(origin, 1, format!("summary.total: {error}"), super::REPORT)
-    })?;
+    let wall = Duration::try_from_secs_f64(summary.total)
+        .map_err(|error| malformed(origin, 1, format!("summary.total: {error}"), super::REPORT))?;
     let mut errors: BTreeMap<ErrorKind, u64> = BTreeMap::new();
     let mut add = |kind, count| {
         let sum = errors.entry(kind).or_insert(0);
@@ -101,16 +100,16 @@ pub(super) fn read(text: &str, origin: &Path) -> Result<Seen, ImportError> {
             times: SeenTimes::Stated(stated(&document, origin)?),
             body_bytes: summary.bytes.unwrap_or(0),
         }],
-        missing: missing
-            .into_iter()
-            .chain(other_errors(&document))
-            .collect(),
+        missing: missing.into_iter().chain(other_errors(&document)).collect(),
     })
 }
 
 /// Failures as oha words them.
 fn other_errors(document: &Document) -> Option<String> {
-    let others = document.errors.iter().filter(|(words, _)| *words != CUT_OFF);
+    let others = document
+        .errors
+        .iter()
+        .filter(|(words, _)| *words != CUT_OFF);
     let words: Vec<String> = others
         .map(|(words, count)| format!("{count} × {words}"))
         .collect();

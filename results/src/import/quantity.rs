@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(time_us("2.00m"), Some(120_000_000.0));
         assert_eq!(bytes("1.50KB"), Some(1_536));
         assert_eq!(bytes("12B"), Some(12));
-        assert_eq!(share("99.999%"), Some(0.99999));
+        assert_eq!(share("75.000%"), Some(0.75));
         for wrong in ["", "ms", "-1ms", "1", "nanus", "infs", "1 ms"] {
             assert_eq!(time_us(wrong), None, "{wrong}");
         }

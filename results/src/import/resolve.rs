@@ -18,7 +18,10 @@ use crate::validate::saturating_sum;
 const ONLY: &str = "run";
 
 pub(super) fn record(mut seen: Seen, options: &ImportOptions) -> Result<RunRecord, ImportError> {
-    let file = options.origin.file_name().unwrap_or(options.origin.as_os_str());
+    let file = options
+        .origin
+        .file_name()
+        .unwrap_or(options.origin.as_os_str());
     let file = file.to_string_lossy().into_owned();
     name_endpoint(&mut seen, options)?;
     refuse_another_load(&seen, options)?;
@@ -58,7 +61,10 @@ pub(super) fn record(mut seen: Seen, options: &ImportOptions) -> Result<RunRecor
         machine: options.machine.clone().unwrap_or_else(unknown_machine),
         floor: None,
         scenario: ScenarioIdentity {
-            name: options.scenario.clone().unwrap_or_else(|| seen.tool.to_owned()),
+            name: options
+                .scenario
+                .clone()
+                .unwrap_or_else(|| seen.tool.to_owned()),
             sha256: UNKNOWN.to_owned(),
             endpoints: seen.endpoints.iter().map(identity).collect(),
         },
@@ -232,7 +238,13 @@ fn identity(endpoint: &SeenEndpoint) -> EndpointIdentity {
 }
 
 fn ended(endpoint: &SeenEndpoint) -> u64 {
-    saturating_sum(endpoint.errors.values().copied().chain([endpoint.completed]))
+    saturating_sum(
+        endpoint
+            .errors
+            .values()
+            .copied()
+            .chain([endpoint.completed]),
+    )
 }
 
 fn block(seen: Seen, level: u32, begun: String) -> Block {

@@ -202,7 +202,9 @@ impl Printed {
 pub(super) fn path_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split(['?', '#']).next().unwrap_or(rest);
-    rest.find('/').map_or("/", |slash| &rest[slash..]).to_owned()
+    rest.find('/')
+        .map_or("/", |slash| &rest[slash..])
+        .to_owned()
 }
 
 /// By share. Times are rounded as they are printed, so that one may stand a digit below another

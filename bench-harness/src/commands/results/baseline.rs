@@ -28,7 +28,8 @@ fn set(path: &Path, folder: &Path, branch: &str) -> anyhow::Result<Outcome> {
             (path, format!("It replaces the one of {older_utc}."))
         }
         Placed::Kept { path, newer_utc } => {
-            let note = format!("Nothing was written: the one that is there is newer, of {newer_utc}.");
+            let note =
+                format!("Nothing was written: the one that is there is newer, of {newer_utc}.");
             (path, note)
         }
     };

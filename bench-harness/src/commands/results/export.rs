@@ -31,7 +31,7 @@ pub(super) fn execute(arguments: &ExportArguments) -> anyhow::Result<Outcome> {
         };
         return Ok(Outcome {
             verdict: None,
-        status: None,
+            status: None,
             text,
             content,
         });

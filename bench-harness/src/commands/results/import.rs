@@ -20,14 +20,15 @@ pub(super) fn execute(arguments: &ImportArguments) -> anyhow::Result<Outcome> {
     } else {
         arguments.file.clone()
     };
-    let input: Box<dyn Read> = if is_piped {
-        Box::new(std::io::stdin())
-    } else {
-        let file = File::open(&arguments.file);
-        Box::new(file.with_context(|| {
-            format!("{} can't be read; name a file, or `-`", origin.display())
-        })?)
-    };
+    let input: Box<dyn Read> =
+        if is_piped {
+            Box::new(std::io::stdin())
+        } else {
+            let file = File::open(&arguments.file);
+            Box::new(file.with_context(|| {
+                format!("{} can't be read; name a file, or `-`", origin.display())
+            })?)
+        };
     let options = ImportOptions {
         form: match arguments.from {
             ResultsFrom::K6 => ImportForm::K6,

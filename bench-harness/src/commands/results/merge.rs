@@ -35,7 +35,9 @@ pub(super) fn execute(arguments: &MergeArguments) -> anyhow::Result<Outcome> {
     if let Some(merged) = &record.merged {
         let cut: u32 = merged.sessions.iter().map(|of| of.pairs_left_out).sum();
         if cut > 0 {
-            notes.push(format!("{cut} pairs of sessions that were stopped are left out."));
+            notes.push(format!(
+                "{cut} pairs of sessions that were stopped are left out."
+            ));
         }
         notes.extend(merged.differences.iter().cloned());
     }

@@ -39,16 +39,41 @@ fn facts(path: &Path, record: &RunRecord) -> Vec<(&'static str, String)> {
     let invalid = record.blocks.iter().filter(|block| !block.validity.ok);
     let mut facts = vec![
         ("file", path.display().to_string()),
-        ("record", format!("{}, format {}.{}", record.id, record.schema.major, record.schema.minor)),
+        (
+            "record",
+            format!(
+                "{}, format {}.{}",
+                record.id, record.schema.major, record.schema.minor
+            ),
+        ),
         ("label", record.label.clone()),
-        ("scenario", format!("{}, sha256 {}", record.scenario.name, record.scenario.sha256)),
-        ("measured", format!("{} by unstall {}", record.created_utc, record.harness.version)),
-        ("machine", format!("{}, {}", record.machine.class, record.machine.cpu)),
+        (
+            "scenario",
+            format!(
+                "{}, sha256 {}",
+                record.scenario.name, record.scenario.sha256
+            ),
+        ),
+        (
+            "measured",
+            format!(
+                "{} by unstall {}",
+                record.created_utc, record.harness.version
+            ),
+        ),
+        (
+            "machine",
+            format!("{}, {}", record.machine.class, record.machine.cpu),
+        ),
         ("load", format!("{}, {}", load.model, levels.join(", "))),
         ("state", load.state_reset.clone()),
         (
             "blocks",
-            format!("{}, {} of them invalid", record.blocks.len(), invalid.count()),
+            format!(
+                "{}, {} of them invalid",
+                record.blocks.len(),
+                invalid.count()
+            ),
         ),
     ];
     if record.interrupted {
@@ -73,7 +98,10 @@ fn facts(path: &Path, record: &RunRecord) -> Vec<(&'static str, String)> {
                 pairs => format!(", {pairs} left out"),
             };
             let pairs = session.pairs;
-            let told = format!("{} of {}: {pairs} pairs{out}", session.id, session.created_utc);
+            let told = format!(
+                "{} of {}: {pairs} pairs{out}",
+                session.id, session.created_utc
+            );
             ("session", told)
         }));
         let differences = merged.differences.iter();
