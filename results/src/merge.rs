@@ -87,21 +87,9 @@ pub fn merge(
     let Some((first_file, first)) = sessions.first().cloned() else {
         return Err(MergeError::One);
     };
-    if sessions.len() < 2 {
-        return Err(MergeError::One);
-    }
-    for (file, record) in &sessions {
-        refuse_unfit(file, record, options)?;
-    }
-    let mut differences = Vec::new();
-    let others = || sessions.iter().skip(1);
-    for (file, record) in others() {
-        differences.extend(hard_differences((&first_file, &first), (file, record)));
-    }
-    if !differences.is_empty() {
-        return Err(MergeError::Different { differences });
-    }
+    refuse_different(&sessions, options)?;
     refuse_twice(&sessions)?;
+    let others = || sessions.iter().skip(1);
     let soft = others().flat_map(|(file, record)| {
         let keys = of_machine(&first).into_iter().zip(of_machine(record));
         different(keys, &first_file, file)
@@ -176,6 +164,31 @@ pub fn meaning(record: &RunRecord) -> Option<String> {
             looks = record.load.looks.len()
         )
     })
+}
+
+/// Sessions that are none, or of which any differs from the first.
+fn refuse_different(
+    sessions: &[(String, RunRecord)],
+    options: &MergeOptions,
+) -> Result<(), MergeError> {
+    let [(first_file, first), others @ ..] = sessions else {
+        return Err(MergeError::One);
+    };
+    if others.is_empty() {
+        return Err(MergeError::One);
+    }
+    for (file, record) in sessions {
+        refuse_unfit(file, record, options)?;
+    }
+    let mut differences = Vec::new();
+    for (file, record) in others {
+        differences.extend(hard_differences((first_file, first), (file, record)));
+    }
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(MergeError::Different { differences })
+    }
 }
 
 fn refuse_unfit(file: &str, record: &RunRecord, options: &MergeOptions) -> Result<(), MergeError> {

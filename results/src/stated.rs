@@ -29,7 +29,9 @@ pub(crate) fn estimate(
         samples.filter_map(|block| block.endpoints.get(&endpoint.name))
     };
     let failed = saturating_sum(samples().map(|samples| total(&samples.errors)));
-    let n = saturating_sum(samples().map(|samples| samples.completed)).saturating_add(failed);
+    let ended = saturating_sum(samples().map(|samples| samples.completed)).saturating_add(failed);
+    let recorded = arm.imported.as_ref().and_then(|imported| imported.recorded);
+    let n = ended.min(recorded.unwrap_or(u64::MAX));
     let ms = |percentile: &StatedPercentile| percentile.us / 1_000.0;
     let same = |percentile: &&StatedPercentile| (percentile.share - q).abs() < 1e-9;
     let value = stated.iter().find(same).map(ms);
@@ -131,6 +133,7 @@ mod tests {
             file: "wrk.txt".to_owned(),
             times: None,
             missing: Vec::new(),
+            recorded: None,
             percentiles: [("GET a".to_owned(), stated.collect())].into(),
         });
         record

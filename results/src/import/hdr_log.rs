@@ -67,6 +67,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>, unit: LogUnit) -> Result<Se
         times: log.is_ours.then_some(OWN_TIMES),
         begun,
         wall: Duration::try_from_secs_f64(log.last - first).unwrap_or(Duration::ZERO),
+        recorded: None,
         load: SeenLoad::Unknown,
         url: None,
         endpoints: log.tags.into_iter().map(endpoint).collect(),

@@ -109,6 +109,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Seen, ImportError
         begun: Some(begun),
         // It can't be negative: it ends where it begins, or later.
         wall: Duration::try_from(ended.duration_since(begun)).unwrap_or(Duration::ZERO),
+        recorded: None,
         load: SeenLoad::Unknown,
         url: points.url,
         endpoints: points.endpoints.into_iter().map(compact).collect(),

@@ -91,6 +91,7 @@ pub(super) fn read(text: &str, origin: &Path) -> Result<Seen, ImportError> {
         times: Some(TIMES),
         begun: None,
         wall,
+        recorded: None,
         load: SeenLoad::Unknown,
         url: None,
         endpoints: vec![SeenEndpoint {

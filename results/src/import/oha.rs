@@ -88,6 +88,7 @@ pub(super) fn read(text: &str, origin: &Path) -> Result<Seen, ImportError> {
         times: Some("from taking the request up, with connecting, to the end of the answer"),
         begun: None,
         wall,
+        recorded: None,
         load: SeenLoad::Unknown,
         url: None,
         endpoints: vec![SeenEndpoint {

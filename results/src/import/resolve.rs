@@ -42,6 +42,7 @@ pub(super) fn record(mut seen: Seen, options: &ImportOptions) -> Result<RunRecor
         file: file.clone(),
         times: seen.times.map(ToOwned::to_owned),
         missing,
+        recorded: seen.recorded,
         percentiles: stated(&seen),
     };
     let label = options.label.clone();

@@ -28,6 +28,8 @@ pub(super) struct Seen {
     /// The service, where the file tells.
     pub(super) url: Option<String>,
     pub(super) endpoints: Vec<SeenEndpoint>,
+    /// How many requests its percentiles are of, where that is fewer than ended.
+    pub(super) recorded: Option<u64>,
     /// What isn't known, one sentence each.
     pub(super) missing: Vec<String>,
 }

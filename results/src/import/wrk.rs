@@ -180,6 +180,7 @@ impl Printed {
             times: None,
             begun: None,
             wall,
+            recorded: None,
             load,
             endpoints: vec![SeenEndpoint {
                 name: path.clone(),

@@ -66,6 +66,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Seen, ImportError
     for endpoint in &mut seen.endpoints {
         endpoint.times = SeenTimes::Stated(ascending(std::mem::take(&mut stated)));
     }
+    seen.recorded = recorded;
     if let Some(recorded) = recorded {
         seen.missing.push(format!(
             "The times of the requests before wrk2 had calibrated itself: its percentiles are those \

@@ -16,6 +16,9 @@ pub struct Imported {
     pub times: Option<String>,
     /// What the tool didn't tell and a reader must know, one sentence each.
     pub missing: Vec<String>,
+    /// How many requests the percentiles are of, where that is fewer than ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<u64>,
     /// Endpoint → the percentiles that the tool stated instead of its times, ascending; no entry
     /// where the times themselves are in the block.
     #[serde(default)]

@@ -79,6 +79,13 @@ fn facts(path: &Path, record: &RunRecord) -> Vec<(&'static str, String)> {
     if record.interrupted {
         facts.push(("stopped", "before its plan was done".to_owned()));
     }
+    facts.extend(versions(record));
+    facts.extend(sessions(record));
+    facts
+}
+
+fn versions(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
     for (name, arm) in record.arms.iter().rev() {
         facts.push(("version", format!("{name}: {}", version(arm))));
         if let Some(imported) = &arm.imported {
@@ -90,6 +97,11 @@ fn facts(path: &Path, record: &RunRecord) -> Vec<(&'static str, String)> {
             facts.extend(missing.map(|sentence| ("not known", sentence.clone())));
         }
     }
+    facts
+}
+
+fn sessions(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
     if let Some(merged) = &record.merged {
         facts.extend(merge::meaning(record).map(|meaning| ("merged", meaning)));
         facts.extend(merged.sessions.iter().map(|session| {
