@@ -39,6 +39,13 @@ mod report;
 
 pub(crate) use report::{ReportArguments, ReportFormat};
 
+mod results;
+
+pub(crate) use results::{
+    BaselineCommand, ExportArguments, ExportForm, ImportArguments, MergeArguments, ResultsCommand,
+    ResultsFrom, ValueUnit,
+};
+
 mod scenarios;
 
 pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
@@ -99,6 +106,9 @@ pub(crate) enum Command {
     /// List, show and check scenarios
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
+    /// List, show, merge, import and export records; keep baselines
+    #[command(subcommand)]
+    Results(ResultsCommand),
 }
 
 impl Arguments {
@@ -132,6 +142,7 @@ impl Command {
             Self::Scenarios(ScenariosCommand::Check { .. }) => "scenarios check",
             Self::Scenarios(ScenariosCommand::Schema { .. }) => "scenarios schema",
             Self::Scenarios(ScenariosCommand::Import { .. }) => "scenarios import",
+            Self::Results(command) => command.name(),
         }
     }
 }
@@ -304,13 +315,25 @@ pub(crate) struct CompareArguments {
 /// `unstall gate`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  unstall gate ab.json --policy policy.toml --junit gate.xml \
-                        --markdown gate.md --github"
+    after_help = "Examples:\n  unstall gate ab.json --policy policy.toml --junit gate.xml \
+                        --markdown gate.md --github\n  \
+                        unstall gate run.json --baseline unstall-baselines --branch main"
 )]
 pub(crate) struct GateArguments {
-    /// Records of `ab`; or two records of `run`, before and after
+    /// Records of `ab`; or two records of `run`, before and after; with --baseline, of `run`
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
+    /// Compare each record with the baseline of its scenario and machine class in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// The branch whose baseline it is
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "main",
+        requires = "baseline"
+    )]
+    pub(crate) branch: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,
     /// Judge with what `unstall calibrate` found on this machine: limits that can't be seen are told

@@ -12,6 +12,7 @@ mod gate;
 mod prove;
 mod prove_process;
 mod report;
+mod results;
 mod run;
 mod scenarios;
 mod selftest;
@@ -32,5 +33,6 @@ pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Out
         Command::Selftest(command) => selftest::execute(&command, console),
         Command::Watch(arguments) => watch::execute(&arguments, console),
         Command::Scenarios(command) => scenarios::execute(command),
+        Command::Results(command) => results::execute(command, console),
     }
 }

@@ -22,12 +22,14 @@ pub(crate) mod measurement;
 mod objective;
 pub(crate) mod proof;
 pub(crate) mod selftest;
+mod stored;
 pub(crate) mod torture;
 
 pub(crate) use capacity::CapacityDocument;
 pub(crate) use comparison::ComparisonDocument;
 pub(crate) use measurement::RunDocument;
 use proof::ProofDocument;
+pub(crate) use stored::StoredDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
@@ -97,6 +99,8 @@ pub(crate) struct Content {
     pub(crate) known_changes: Option<known_change::KnownChangeDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
+    /// Records on disk, for `results`. Since 1.4.
+    pub(crate) records: Vec<StoredDocument>,
     /// Files written.
     pub(crate) files: Vec<FileDocument>,
     /// What a reader must know besides, one sentence each.

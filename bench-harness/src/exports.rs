@@ -22,10 +22,13 @@ mod csv;
 mod hdr_log;
 mod json_lines;
 mod prometheus;
+mod stored;
+
+pub(crate) use stored::of_record;
 
 /// Forms of export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// A row per second and endpoint.
     Csv,
     /// The same as JSON objects.
@@ -34,6 +37,15 @@ enum Form {
     HdrLog,
     /// The whole measurement, as node_exporter's textfile collector reads it.
     Prometheus,
+}
+
+impl Form {
+    /// The form that a file's name asks for.
+    pub(crate) fn of_suffix(path: &Path) -> Option<Self> {
+        let suffix = path.extension().and_then(|suffix| suffix.to_str())?;
+        let known = FORMS.iter().find(|(of, _)| suffix == *of);
+        known.map(|(_, form)| *form)
+    }
 }
 
 /// Suffix, form, and what it is in messages.
@@ -121,7 +133,7 @@ impl Exports {
     pub(crate) fn finish(&self, records: &[&RunRecord]) -> anyhow::Result<Vec<FileDocument>> {
         let exports = self.0.borrow();
         for export in exports.iter().filter(|of| of.form == Form::Prometheus) {
-            export.replace(&prometheus::render(records))?;
+            replace(&export.path, &prometheus::render(records))?;
         }
         let files = exports.iter();
         Ok(files
@@ -132,9 +144,7 @@ impl Exports {
 
 /// The form that a file's name asks for.
 fn form(path: &Path, force: bool) -> anyhow::Result<Form> {
-    let suffix = path.extension().and_then(|suffix| suffix.to_str());
-    let known = FORMS.iter().find(|(of, _)| suffix == Some(*of));
-    let Some((_, form)) = known else {
+    let Some(form) = Form::of_suffix(path) else {
         bail!(
             "--export {} has no suffix that names a form; end it in .csv or .jsonl (a row per \
              second and endpoint), .hlog (HdrHistogram's interval log) or .prom (Prometheus)",
@@ -149,7 +159,7 @@ fn form(path: &Path, force: bool) -> anyhow::Result<Form> {
     }
     // That there is room is seen now; the trial goes away by itself.
     drop(temporary(path)?);
-    Ok(*form)
+    Ok(form)
 }
 
 impl Export {
@@ -196,18 +206,16 @@ impl Export {
         file.write_all(text.as_bytes())
             .with_context(|| failed(&self.path))
     }
+}
 
-    /// Replaces the file in one step: whoever reads it meanwhile reads a whole one.
-    fn replace(&self, text: &str) -> anyhow::Result<()> {
-        let mut temporary = temporary(&self.path)?;
-        temporary
-            .write_all(text.as_bytes())
-            .with_context(|| failed(&self.path))?;
-        temporary
-            .persist(&self.path)
-            .with_context(|| failed(&self.path))?;
-        Ok(())
-    }
+/// Replaces a file in one step: whoever reads it meanwhile reads a whole one.
+pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut temporary = temporary(path)?;
+    temporary
+        .write_all(text.as_bytes())
+        .with_context(|| failed(path))?;
+    temporary.persist(path).with_context(|| failed(path))?;
+    Ok(())
 }
 
 /// A file beside another one, gone unless it is kept.
@@ -230,11 +238,13 @@ fn failed(path: &Path) -> String {
     )
 }
 
-/// One second of one endpoint.
+/// One second of one endpoint, or a whole block of it.
 #[derive(Debug)]
 struct Row<'a> {
     /// Its beginning.
     begun: Timestamp,
+    /// Its length in seconds, of a whole block.
+    whole: Option<f64>,
     second: &'a EndpointSecond,
     scenario: &'a str,
     arm: &'a str,
@@ -261,6 +271,7 @@ fn rows<'a>(
     let rows = seconds.iter().filter_map(|second| {
         let endpoint = record.scenario.endpoints.get(second.endpoint)?;
         Some(Row {
+            whole: None,
             begun: begun
                 .checked_add(SignedDuration::from_secs(i64::from(second.second)))
                 .unwrap_or(begun),
@@ -284,10 +295,15 @@ impl Row<'_> {
         self.second.response.quantile_us(q)
     }
 
+    /// Which second of its block it is; `None` of a whole block.
+    fn number(&self) -> Option<u32> {
+        self.whole.is_none().then_some(self.second.second)
+    }
+
     fn concurrency(&self) -> Option<u32> {
         match self.level {
             Level::Users(users) => Some(users),
-            Level::MilliRate(_) => None,
+            Level::MilliRate(_) | Level::Unknown => None,
         }
     }
 }

@@ -64,7 +64,7 @@ fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
 /// Measurements under one verdict.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
-    policy: Policy,
+    pub(crate) policy: Policy,
     pub(crate) entries: Vec<Judged>,
     /// What a reader must know besides.
     pub(crate) notes: Vec<String>,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 mod agent_worker;
 mod arguments;
+mod baseline_gate;
 mod before_block;
 mod certified;
 mod commands;

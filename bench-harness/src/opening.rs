@@ -72,6 +72,7 @@ impl Opening<'_> {
             arms: self.arms,
             blocks: Vec::new(),
             interrupted: false,
+            merged: None,
         };
         Ok(Session {
             plan: self.plan,

@@ -12,7 +12,7 @@ use unstall_results::store;
 use crate::arguments::ScenarioArguments;
 
 /// The folder of records that were given no place.
-const DEFAULT_FOLDER: &str = "unstall-results";
+pub(crate) const DEFAULT_FOLDER: &str = "unstall-results";
 
 /// One record's place, checked before anything is measured.
 #[derive(Debug)]

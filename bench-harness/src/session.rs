@@ -170,7 +170,7 @@ enum TurnEnd {
 /// A block, in a line about it: its version, and the rate of an open one.
 fn label(turn: &Turn) -> String {
     match turn.load.level() {
-        Level::Users(_) => turn.arm.to_owned(),
+        Level::Users(_) | Level::Unknown => turn.arm.to_owned(),
         rate @ Level::MilliRate(_) => format!("{} at {rate}", turn.arm),
     }
 }

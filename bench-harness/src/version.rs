@@ -64,6 +64,7 @@ impl Version {
                 url: None,
                 git: None,
                 access: None,
+                imported: None,
             },
         }
     }
@@ -98,6 +99,7 @@ pub(crate) fn arm_of(given: &str, target: &Target) -> Arm {
         url: Some(given.trim().to_owned()),
         git: None,
         access: (access != ArmAccess::default()).then_some(access),
+        imported: None,
     }
 }
 

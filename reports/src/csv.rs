@@ -102,6 +102,8 @@ impl Row {
             Level::MilliRate(_) => {
                 self.set("arrivals_per_second", number(level.rate_per_second()));
             }
+            // Another tool's secret: both columns stay empty.
+            Level::Unknown => {}
         }
     }
 

@@ -289,6 +289,7 @@ pub(crate) fn level_number(level: Level) -> String {
     match level {
         Level::Users(users) => users.to_string(),
         Level::MilliRate(_) => level.to_string(),
+        Level::Unknown => "–".to_owned(),
     }
 }
 
@@ -299,9 +300,10 @@ pub(crate) fn level_head(load: &Load) -> &'static str {
 
 /// `concurrency 20` or `50 arrivals per second`.
 pub(crate) fn level_words(level: Level) -> String {
-    match level.rate_per_second() {
-        None => format!("concurrency {}", level.key()),
-        Some(rate) => format!("{rate} arrivals per second"),
+    match (level, level.rate_per_second()) {
+        (_, Some(rate)) => format!("{rate} arrivals per second"),
+        (Level::Unknown, None) => level.to_string(),
+        (_, None) => format!("concurrency {}", level.key()),
     }
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn outcome(cell: &Cell) -> (&'static str, String) {
             pairs_needed: Some(pairs),
         } => ("?", format!("can’t tell, needs about {pairs} pairs")),
         Outcome::Inconclusive { pairs_needed: None } => ("?", "can’t tell".to_owned()),
+        Outcome::Insufficient { requests_needed: 0 } => ("·", "insufficient data".to_owned()),
         Outcome::Insufficient { requests_needed } => (
             "·",
             format!(
@@ -127,7 +128,9 @@ pub(crate) fn arrow(shown_change: &str) -> &'static str {
 /// What a reader must know about a cell, where its outcome does not say it already.
 pub(crate) fn note(cell: &Cell) -> Option<&str> {
     match cell.outcome {
-        Outcome::Insufficient { .. } => None,
+        Outcome::Insufficient {
+            requests_needed: 1..,
+        } => None,
         _ => cell.note.as_deref(),
     }
 }

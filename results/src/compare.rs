@@ -10,6 +10,7 @@ use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
 use crate::looks::Standing;
+use crate::merge;
 use crate::need::Need;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
@@ -93,6 +94,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     pairing
         .warnings
         .extend(pressure::doubt(record, &pairing, &flips));
+    pairing.warnings.extend(merge::meaning(record));
     let validity = Validity {
         faults: pairing.faults,
         warnings: pairing.warnings,

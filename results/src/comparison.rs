@@ -278,7 +278,8 @@ pub enum Outcome {
     },
     /// Too few requests for this percentile.
     Insufficient {
-        /// Requests per endpoint and block that it takes.
+        /// Requests per endpoint and block that it takes; 0 where another tool measured and didn't
+        /// state it, so that no number of them would help.
         requests_needed: u64,
     },
     /// Too few requests per block to compare, and shown only: what all blocks of an arm say

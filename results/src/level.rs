@@ -7,9 +7,19 @@ use crate::record::Load;
 
 /// Model of [`Load::model`] in which arrivals don't wait for answers.
 pub const OPEN: &str = "open";
+/// Model of [`Load::model`] in which users wait for their answers.
+pub const CLOSED: &str = "closed";
+/// Model of [`Load::model`] where another tool measured and didn't tell.
+pub const UNKNOWN: &str = "unknown";
 
 /// What a closed load can't show, for whoever reads its percentiles; `None` for an open one.
 pub fn blindness(load: &Load) -> Option<&'static str> {
+    if load.model == UNKNOWN {
+        return Some(
+            "It is not known whether users waited for their answers: if they did, a stall of the \
+             service also kept back the requests that would have met it.",
+        );
+    }
     (load.model != OPEN).then_some(
         "Closed load: users wait for their answers, so a stall of the service also keeps back the \
          requests that would have met it, and percentiles show little of it. An open load (--rate) \
@@ -24,6 +34,8 @@ pub enum Level {
     Users(u32),
     /// Thousandths of an arrival per second.
     MilliRate(u32),
+    /// Another tool measured, and didn't tell.
+    Unknown,
 }
 
 impl Level {
@@ -34,10 +46,10 @@ impl Level {
 
     /// The same under a load of this [`Load::model`].
     pub fn of_model(model: &str, level: u32) -> Self {
-        if model == OPEN {
-            Self::MilliRate(level)
-        } else {
-            Self::Users(level)
+        match model {
+            OPEN => Self::MilliRate(level),
+            UNKNOWN => Self::Unknown,
+            _ => Self::Users(level),
         }
     }
 
@@ -51,13 +63,14 @@ impl Level {
     pub fn key(self) -> u32 {
         match self {
             Self::Users(number) | Self::MilliRate(number) => number,
+            Self::Unknown => 0,
         }
     }
 
     /// Arrivals per second of an open load.
     pub fn rate_per_second(self) -> Option<f64> {
         match self {
-            Self::Users(_) => None,
+            Self::Users(_) | Self::Unknown => None,
             Self::MilliRate(milli) => Some(f64::from(milli) / 1_000.0),
         }
     }
@@ -69,6 +82,7 @@ impl fmt::Display for Level {
         match self {
             Self::Users(users) => write!(f, "c = {users}"),
             Self::MilliRate(milli) => write!(f, "{}/s", f64::from(*milli) / 1_000.0),
+            Self::Unknown => f.write_str("load unknown"),
         }
     }
 }

@@ -6,11 +6,13 @@
 //! reports crate. Nothing here touches a network or a clock.
 
 pub mod answers;
+pub mod baseline;
 pub mod blame;
 pub mod bystander;
 pub mod calibration;
 mod candidate;
 pub mod capacity;
+mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
@@ -21,11 +23,13 @@ mod hdr_wire;
 mod headline;
 pub mod histogram;
 mod hodges_lehmann;
+pub mod import;
 mod judge;
 pub mod ledger;
 pub mod level;
 pub mod looks;
 mod measure;
+pub mod merge;
 mod metric;
 mod need;
 mod order_effect;
@@ -38,6 +42,7 @@ pub mod record;
 pub mod saturation;
 mod signflip;
 pub mod slo;
+mod stated;
 pub mod store;
 pub mod stream;
 pub mod summary;

@@ -145,7 +145,7 @@ pub(crate) fn format_warning(record: &RunRecord) -> Option<String> {
 
 /// True for the block during which a measurement was stopped. A block that ended
 /// early by itself, because the service died, is evidence and stays.
-fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
+pub(crate) fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
     let is_last = record
         .blocks
         .last()

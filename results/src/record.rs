@@ -11,13 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencyHistogram;
 
+pub use arm::{Arm, ArmAccess};
 pub use capacity::CapacityLoad;
+pub use imported::{Imported, StatedPercentile};
+pub use merged::{Merged, MergedSession};
 pub use monitor::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
 pub use open::{OpenBlock, OpenLoad, OpenStage};
 pub use stalls::{BLAMES_MAX, Blame, Stalls, UnderWay};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
+mod arm;
 mod capacity;
+mod imported;
+mod merged;
 mod monitor;
 mod open;
 mod stalls;
@@ -63,6 +69,9 @@ pub struct RunRecord {
     pub blocks: Vec<Block>,
     /// True when the measurement was stopped before its plan was done.
     pub interrupted: bool,
+    /// The sessions that this record was put together from, if it was. Since 1.4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
 }
 
 /// Name and version of a file format.
@@ -155,7 +164,8 @@ fn judged_unless_said() -> bool {
 /// The load model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// `closed` (users wait for their answer) or `open` (arrivals do not).
+    /// `closed` (users wait for their answer) or `open` (arrivals do not); `unknown` where another
+    /// tool measured and didn't tell. Since 1.4.
     pub model: String,
     /// Concurrency of each level, for the closed model; for the open one the offered rate of
     /// each, in thousandths of an arrival per second.
@@ -220,32 +230,6 @@ pub struct StepIdentity {
     pub criteria: BTreeMap<String, String>,
 }
 
-/// What one arm ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arm {
-    /// The command that started it, if it was started here.
-    pub command: Option<String>,
-    /// The URL, if it was running already.
-    pub url: Option<String>,
-    /// Commit of the service, where it is known.
-    pub git: Option<String>,
-    /// How it was reached, where that isn't the usual way: directly, every certificate verified,
-    /// TLS sessions resumed by the user who had them. Since 1.3.
-    #[serde(default)]
-    pub access: Option<ArmAccess>,
-}
-
-/// How an arm was reached, where its URL doesn't tell.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArmAccess {
-    /// No certificate was verified: anybody may have answered.
-    pub insecure: bool,
-    /// Every TLS handshake was a full one.
-    pub full_handshakes: bool,
-    /// The proxy between, without its credentials.
-    pub proxy: Option<String>,
-}
-
 /// One arm, one process start, one level, one stretch of load: the sampling unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Block {
@@ -261,7 +245,7 @@ pub struct Block {
     pub process_start_id: Option<String>,
     /// RFC 3339, UTC: when its load began.
     pub started_utc: String,
-    /// The same on the monotonic clock.
+    /// The same on the monotonic clock; in a merged record sessions follow each other on it.
     pub started_mono_ns: u64,
     /// From the first intended request to the last completion.
     pub wall_ns: u64,

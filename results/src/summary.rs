@@ -9,6 +9,7 @@ use crate::measure::{Subject, Times, estimate};
 use crate::order_statistics::requests_needed;
 use crate::record::{Block, ErrorKind, OpenBlock, RunRecord};
 use crate::saturation;
+use crate::stated;
 use crate::wording;
 
 /// One arm × level × endpoint of a record.
@@ -81,13 +82,19 @@ pub fn summarise(record: &RunRecord) -> Vec<Summary> {
             .collect();
         let subjects = record.scenario.endpoints.iter().map(Some).chain([None]);
         let level = Level::of(&record.load, level);
-        summaries.extend(subjects.map(|subject| summary(arm, level, &blocks, subject)));
+        summaries.extend(subjects.map(|subject| summary(record, arm, level, &blocks, subject)));
     }
     summaries.sort_by_key(|summary| (summary.arm != "before", summary.level));
     summaries
 }
 
-fn summary(arm: &str, level: Level, blocks: &[&Block], subject: Subject<'_>) -> Summary {
+fn summary(
+    record: &RunRecord,
+    arm: &str,
+    level: Level,
+    blocks: &[&Block],
+    subject: Subject<'_>,
+) -> Summary {
     let mut completed = 0u64;
     let mut errors: BTreeMap<ErrorKind, u64> = BTreeMap::new();
     for block in blocks {
@@ -132,9 +139,10 @@ fn summary(arm: &str, level: Level, blocks: &[&Block], subject: Subject<'_>) -> 
         },
         arrivals: subject.is_none().then(|| arrivals(blocks)).flatten(),
         is_saturated: saturation::mostly(blocks),
-        percentiles: percentiles(blocks, subject),
+        percentiles: percentiles(record, blocks, subject),
         response_us_max: Times::of(samples, Metric::ResponseP50)
-            .and_then(|times| times.longest_us()),
+            .and_then(|times| times.longest_us())
+            .or_else(|| stated::longest_us(record.arms.get(arm)?, subject)),
         blocked_ms_per_1000: value(Metric::BlockedMsPer1000),
         cpu_us_per_request: value(Metric::CpuUsPerRequest),
         threads: subject.is_none().then(|| value(Metric::Threads)).flatten(),
@@ -150,7 +158,7 @@ fn arrivals(blocks: &[&Block]) -> Option<String> {
     saturation::sentence(worst)
 }
 
-fn percentiles(blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
+fn percentiles(record: &RunRecord, blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
     if subject.is_none() {
         return Vec::new();
     }
@@ -162,7 +170,8 @@ fn percentiles(blocks: &[&Block], subject: Subject<'_>) -> Vec<Percentile> {
     .into_iter()
     .filter_map(|metric| Some((metric, metric.quantile()?)))
     .map(|(metric, q)| {
-        let estimate = estimate(blocks, subject, metric);
+        let estimate = stated::estimate(record, blocks, subject, metric)
+            .unwrap_or_else(|| estimate(blocks, subject, metric));
         let needed = requests_needed(q);
         let per_block = estimate.n / estimate.per_block.len().max(1) as u64;
         Percentile {

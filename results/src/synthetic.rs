@@ -399,6 +399,7 @@ fn envelope(
         url: None,
         git: Some("0123abc".to_owned()),
         access: None,
+        imported: None,
     };
     RunRecord {
         schema: Schema {
@@ -442,6 +443,7 @@ fn envelope(
             .into(),
         blocks,
         interrupted: false,
+        merged: None,
     }
 }
 

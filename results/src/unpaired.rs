@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 
 use crate::candidate::{requests_per_block, subject_name};
+use crate::comparability;
 use crate::compare::{CompareError, Sides, conclude};
 use crate::comparison::{Cell, Change, Comparison, Estimate, Metric, Outcome, Scale, Validity};
 use crate::level::Level;
 use crate::measure::{Subject, estimate};
 use crate::pairing::{faults_of, format_warning};
-use crate::policy::{Margin, Policy};
-use crate::record::{Arm, Block, OpenLoad, RunRecord};
+use crate::policy::{Margin, Policy, Unpaired};
+use crate::record::{Block, Imported, RunRecord};
 use crate::saturation::{self, Saturation};
+use crate::stated;
 
 /// Compares two records of one version each.
 ///
@@ -35,25 +37,61 @@ pub fn compare_unpaired(
             });
         }
     }
-    let differences = hard_differences(before, after);
-    if !differences.is_empty() {
-        return Err(CompareError::NotComparable { differences });
+    let hard = comparability::hard(before, after);
+    if !hard.differences.is_empty() {
+        return Err(CompareError::NotComparable {
+            differences: hard.differences,
+        });
     }
-    let policy = &policy.for_scenario(&after.scenario);
+    let policy = policy.for_scenario(&after.scenario);
+    let policy = &advisory_if_imported(before, after, &policy);
     let mut validity = Validity::default();
     let sides = Sides {
         before: usable(before, policy, &mut validity),
         after: usable(after, policy, &mut validity),
     };
-    validity.warnings.extend(soft_differences(before, after));
+    validity.warnings.extend(import_warnings(before, after));
+    validity.warnings.extend(hard.untold());
+    validity.warnings.extend(comparability::soft(before, after));
     validity
         .warnings
         .extend([before, after].into_iter().filter_map(format_warning));
     validity.warnings.extend(sides.doubt_of_probe());
-    let (cells, saturation) = cells(before, &sides, policy);
+    let (cells, saturation) = cells([before, after], &sides, policy);
     let mut comparison = conclude(after, policy, cells, saturation, validity, None, &sides);
     comparison.label = format!("{} → {}", before.label, after.label);
     Ok(comparison)
+}
+
+/// Where numbers come from another tool, no policy makes more of them than advice.
+fn advisory_if_imported(before: &RunRecord, after: &RunRecord, policy: &Policy) -> Policy {
+    let is_import = [before, after].into_iter().any(|of| imported(of).is_some());
+    let mut policy = policy.clone();
+    if is_import {
+        policy.unpaired = Unpaired::Advise;
+    }
+    policy
+}
+
+fn imported(record: &RunRecord) -> Option<&Imported> {
+    record.arms.values().find_map(|arm| arm.imported.as_ref())
+}
+
+/// What was imported, and what is not known of it.
+fn import_warnings(before: &RunRecord, after: &RunRecord) -> Vec<String> {
+    let warning = |(side, record)| {
+        let from = imported(record)?;
+        Some(format!(
+            "{side} was imported from {} ({}): this comparison is advice, whatever the policy says. {}",
+            from.tool,
+            from.file,
+            from.missing.join(" ")
+        ))
+    };
+    [("Before", before), ("After", after)]
+        .into_iter()
+        .filter_map(warning)
+        .collect()
 }
 
 fn usable<'a>(record: &'a RunRecord, policy: &Policy, validity: &mut Validity) -> Vec<&'a Block> {
@@ -82,122 +120,12 @@ fn usable<'a>(record: &'a RunRecord, policy: &Policy, validity: &mut Validity) -
     blocks
 }
 
-fn hard_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
-    let major = |record: &RunRecord| {
-        let version = &record.harness.version;
-        version.split('.').next().unwrap_or(version).to_owned()
-    };
-    let keys = |record: &RunRecord| {
-        [
-            ("scenario", record.scenario.name.clone()),
-            ("scenario's hash", record.scenario.sha256.clone()),
-            ("load model", record.load.model.clone()),
-            ("levels", levels(record)),
-            ("arrivals", arrivals(record.load.open.as_ref())),
-            (
-                "requests per endpoint",
-                record.load.requests_per_endpoint.to_string(),
-            ),
-            ("bystander probe", probe(record)),
-            ("state reset", record.load.state_reset.clone()),
-            ("machine class", record.machine.class.clone()),
-            ("unstall's major version", major(record)),
-        ]
-    };
-    keys(before)
-        .into_iter()
-        .zip(keys(after))
-        .filter(|((_, one), (_, other))| one != other)
-        .map(|((key, one), (_, other))| format!("{key} {one} before, {other} after"))
-        .collect()
-}
-
-fn levels(record: &RunRecord) -> String {
-    let levels = record.load.levels.iter();
-    let levels: Vec<String> = levels
-        .map(|level| Level::of(&record.load, *level).to_string())
-        .collect();
-    levels.join(", ")
-}
-
-/// How an open load came.
-pub(crate) fn arrivals(open: Option<&OpenLoad>) -> String {
-    let Some(open) = open else {
-        return "none".to_owned();
-    };
-    let stages: Vec<String> = open
-        .stages
-        .iter()
-        .map(|stage| {
-            let rate = stage.rate_per_second.map(|rate| format!("{rate}/s for "));
-            format!("{}{} ms", rate.unwrap_or_default(), stage.duration_ms)
-        })
-        .collect();
-    format!(
-        "{}, {}, at most {} in flight",
-        open.arrivals,
-        stages.join(", "),
-        open.in_flight_max
-    )
-}
-
-pub(crate) fn probe(record: &RunRecord) -> String {
-    record.load.probe.as_ref().map_or_else(
-        || "none".to_owned(),
-        |probe| format!("{} {}/s", probe.path, probe.rate_per_second),
-    )
-}
-
-fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
-    let keys = |record: &RunRecord| {
-        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-        let arm = record.arms.values().next();
-        let of_arm = |value: fn(&Arm) -> &Option<String>| known(arm.map_or(&None, value));
-        let quota = record
-            .machine
-            .cgroup_quota_cores
-            .map(|cores| cores.to_string());
-        let steal = record.blocks.iter().filter_map(|block| block.steal_share);
-        let steal = steal.fold(0.0, f64::max) * 100.0;
-        let pressure = record
-            .blocks
-            .iter()
-            .filter_map(|block| block.cpu_pressure_share);
-        // In tens: it is never twice the same.
-        let pressure = pressure
-            .reduce(f64::max)
-            .map(|share| format!("about {:.0} %", (share * 10.0).round() * 10.0));
-        let round_trip = record.load.store_round_trip_us.map(|us| format!("{us} µs"));
-        [
-            ("measured", record.created_utc.clone()),
-            ("CPU", record.machine.cpu.clone()),
-            ("cores", record.machine.cores.to_string()),
-            ("memory", format!("{} MiB", record.machine.memory_mib)),
-            ("kernel", record.machine.kernel.clone()),
-            ("governor", known(&record.machine.governor)),
-            ("CPU quota", known(&quota)),
-            ("co-located", record.machine.colocated.to_string()),
-            ("most CPU time stolen", format!("{steal:.0} %")),
-            (
-                "most time with something waiting for a core",
-                known(&pressure),
-            ),
-            ("store round trip", known(&round_trip)),
-            ("unstall", record.harness.version.clone()),
-            ("service commit", of_arm(|arm| &arm.git)),
-            ("command", of_arm(|arm| &arm.command)),
-            ("URL", of_arm(|arm| &arm.url)),
-        ]
-    };
-    keys(before)
-        .into_iter()
-        .zip(keys(after))
-        .filter(|((_, one), (_, other))| one != other)
-        .map(|((key, one), (_, other))| format!("{key}: {one} before, {other} after"))
-        .collect()
-}
-
-fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> (Vec<Cell>, Vec<Saturation>) {
+fn cells(
+    records: [&RunRecord; 2],
+    sides: &Sides<'_>,
+    policy: &Policy,
+) -> (Vec<Cell>, Vec<Saturation>) {
+    let [record, _] = records;
     let mut found = Vec::new();
     let levels: BTreeSet<u32> = sides.before.iter().map(|block| block.level).collect();
     let mut cells = Vec::new();
@@ -217,11 +145,20 @@ fn cells(record: &RunRecord, sides: &Sides<'_>, policy: &Policy) -> (Vec<Cell>, 
         let subjects = record.scenario.endpoints.iter().map(Some).chain([None]);
         for subject in subjects {
             for metric in Metric::ALL {
-                let of = |blocks: &[Block]| {
+                let of = |record: &RunRecord, blocks: &[Block]| {
                     let blocks: Vec<&Block> = blocks.iter().collect();
-                    estimate(&blocks, subject, metric)
+                    stated::estimate(record, &blocks, subject, metric)
+                        .unwrap_or_else(|| estimate(&blocks, subject, metric))
                 };
-                let mut cell = cell(level, subject, metric, of(&before), of(&after), policy);
+                let values = [of(records[0], &before), of(records[1], &after)];
+                let [from, to] = values;
+                let mut cell = if stated::is_untold(records, subject, metric, [&from, &to]) {
+                    Some(stated::untold_cell(
+                        level, subject, metric, from, to, policy,
+                    ))
+                } else {
+                    cell(level, subject, metric, from, to, policy)
+                };
                 if let (Some(cell), Some(saturation)) = (&mut cell, &saturation) {
                     settle(cell, saturation);
                 }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram::LatencyHistogram;
 use crate::level;
-use crate::record::{Block, EndpointSamples, ErrorKind, OpenBlock, ProbeSamples, RunRecord};
+use crate::record::{
+    Block, EndpointSamples, ErrorKind, OpenBlock, ProbeSamples, RunRecord, StatedPercentile,
+};
 
 /// The first thing that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,7 @@ pub struct Violation {
 }
 
 /// As many as the command line accepts: beyond it, tests would take memory for nothing.
-const PAIRS_MAX: u32 = 1_000;
+pub(crate) const PAIRS_MAX: u32 = 1_000;
 
 fn violation<T>(json_path: String, message: String) -> Result<T, Violation> {
     Err(Violation { json_path, message })
@@ -34,6 +36,7 @@ impl RunRecord {
     pub fn validate(&self) -> Result<(), Violation> {
         self.validate_arms()?;
         self.validate_load()?;
+        self.validate_imports()?;
         if self.scenario.endpoints.is_empty() {
             return violation(
                 "scenario.endpoints".to_owned(),
@@ -105,6 +108,30 @@ impl RunRecord {
                 self.load.pairs
             ),
         )
+    }
+
+    /// Stated percentiles are what their name says.
+    fn validate_imports(&self) -> Result<(), Violation> {
+        for (name, arm) in &self.arms {
+            let Some(imported) = &arm.imported else {
+                continue;
+            };
+            for (endpoint, stated) in &imported.percentiles {
+                let is_percentile = |of: &StatedPercentile| {
+                    (0.0..=1.0).contains(&of.share) && of.us.is_finite() && of.us >= 0.0
+                };
+                let ascends = |one: &StatedPercentile, other: &StatedPercentile| {
+                    one.share <= other.share && one.us <= other.us
+                };
+                if !stated.iter().all(is_percentile) || !stated.is_sorted_by(ascends) {
+                    return violation(
+                        format!("arms.{name}.imported.percentiles.{endpoint}"),
+                        "expected shares between 0 and 1 and times, both ascending".to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 
     fn validate_arms(&self) -> Result<(), Violation> {
@@ -194,6 +221,15 @@ impl RunRecord {
                     format!("unknown endpoint, expected one of scenario.endpoints {known:?}"),
                 );
             }
+            // Another tool may have stated percentiles instead of times.
+            let imported = self
+                .arms
+                .get(&block.arm)
+                .and_then(|arm| arm.imported.as_ref());
+            if imported.is_some_and(|of| of.percentiles.contains_key(name)) {
+                validate_counts(&place, [("response", &samples.response, 0)])?;
+                continue;
+            }
             validate_samples(&place, samples)?;
         }
         Ok(())
@@ -272,9 +308,9 @@ fn validate_probe(place: &str, probe: &ProbeSamples) -> Result<(), Violation> {
 }
 
 /// Each histogram holds as many requests as are counted beside it.
-fn validate_counts(
+fn validate_counts<const N: usize>(
     place: &str,
-    counted: [(&str, &LatencyHistogram, u64); 2],
+    counted: [(&str, &LatencyHistogram, u64); N],
 ) -> Result<(), Violation> {
     for (field, histogram, expected) in counted {
         if histogram.count() != expected {

@@ -205,6 +205,7 @@ fn open(
         // Both arms are programs of this repository, built with this one.
         git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
         access: None,
+        imported: None,
     };
     let step = &replay.step;
     let session = Opening {

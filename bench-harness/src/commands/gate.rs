@@ -8,6 +8,7 @@ use unstall_reports::junit;
 use unstall_reports::markdown::{self, Limit, Placement};
 
 use crate::arguments::GateArguments;
+use crate::baseline_gate;
 use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
@@ -18,7 +19,10 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
     refuse_to_lose_a_file(arguments)?;
     let records = judgement::read(&arguments.records)?;
     let policy = arguments.policy.read_for(&records)?;
-    let mut judgement = judgement::judge(records, policy)?;
+    let mut judgement = match &arguments.baseline {
+        Some(folder) => baseline_gate::judge(records, folder, &arguments.branch, policy)?,
+        None => judgement::judge(records, policy)?,
+    };
     if let Some(path) = &arguments.certificate {
         judgement.certify(Certified::read(path)?)?;
     }
@@ -82,9 +86,17 @@ fn command_line(arguments: &GateArguments) -> String {
         .map(|path| path.display().to_string())
         .collect();
     let certificate = certified::words(arguments.certificate.as_deref());
+    let baseline = arguments.baseline.as_ref().map(|folder| {
+        format!(
+            " --baseline {} --branch {}",
+            folder.display(),
+            arguments.branch
+        )
+    });
     format!(
-        "unstall gate {}{}{}",
+        "unstall gate {}{}{}{}",
         records.join(" "),
+        baseline.unwrap_or_default(),
         arguments.policy.words(),
         certificate
     )

@@ -131,7 +131,7 @@ fn percentile(summary: &Summary, q: f64) -> Option<EstimateDocument> {
 pub(super) fn users(level: Level) -> Option<u32> {
     match level {
         Level::Users(users) => Some(users),
-        Level::MilliRate(_) => None,
+        Level::MilliRate(_) | Level::Unknown => None,
     }
 }
 

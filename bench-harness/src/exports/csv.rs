@@ -39,7 +39,7 @@ fn line(row: &Row<'_>) -> String {
         known(row.concurrency()),
         known(row.level.rate_per_second()),
         quoted(row.endpoint),
-        row.second.second.to_string(),
+        known(row.number()),
         response.count().to_string(),
         row.second.errors.to_string(),
         known(row.quantile_us(0.50)),

@@ -37,9 +37,10 @@ pub(super) fn rows(rows: &[Row<'_>]) -> anyhow::Result<String> {
         // Writing to a string can't fail.
         let _ = writeln!(
             text,
-            "Tag={},{:.3},1.000,{longest_ms:.3},{histogram}",
+            "Tag={},{:.3},{:.3},{longest_ms:.3},{histogram}",
             tag(row),
-            epoch_seconds(row.begun)
+            epoch_seconds(row.begun),
+            row.whole.unwrap_or(1.0)
         );
     }
     Ok(text)
@@ -56,6 +57,7 @@ fn tag(row: &Row<'_>) -> String {
         match row.level {
             Level::Users(users) => tag.push_str(&format!("@c={users}")),
             rate @ Level::MilliRate(_) => tag.push_str(&format!("@{rate}")),
+            Level::Unknown => {}
         }
     }
     let plain = |c: char| c != ',' && c != '"' && !c.is_whitespace() && !c.is_control();

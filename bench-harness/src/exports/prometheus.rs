@@ -111,7 +111,7 @@ fn with(labels: &Labels, name: &'static str, value: impl Display) -> Labels {
 fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
     let level = match summary.level {
         Level::Users(users) => format!("c={users}"),
-        rate @ Level::MilliRate(_) => rate.to_string(),
+        other => other.to_string(),
     };
     let labels = with(&of_arm(record, &summary.arm), "level", level);
     let Some(endpoint) = &summary.endpoint else {

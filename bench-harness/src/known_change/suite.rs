@@ -179,6 +179,7 @@ impl Trial<'_> {
             url: Some(stage.describe(proxy)),
             git: None,
             access: None,
+            imported: None,
         };
         let arms = [arm("near"), arm("far")];
         self.measure(plan, arms, stage, self.settings.pairs, attempt)
@@ -191,6 +192,7 @@ impl Trial<'_> {
             url: None,
             git: None,
             access: None,
+            imported: None,
         });
         let pairs = self.settings.pairs.min(PAIRS_COUNTED);
         self.measure(plan(TOLD_ROUTE)?, arms, stage, pairs, attempt)

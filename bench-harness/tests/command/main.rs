@@ -16,6 +16,7 @@ mod policies;
 mod program;
 mod proving;
 mod records;
+mod results;
 mod secure_server;
 mod streams;
 mod test_proxy;

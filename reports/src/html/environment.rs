@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::Metric;
 use unstall_results::level::Level;
 use unstall_results::record::{Arm, ArmAccess, CapacityLoad, Load, RunRecord};
 

@@ -1,9 +1,9 @@
 //! Of which design a certificate is, and in what a record's differs from it.
 
 use super::{CalibratedDesign, CalibratedMachine};
+use crate::comparability::{arrivals, probe};
 use crate::level::Level;
 use crate::record::RunRecord;
-use crate::unpaired::{arrivals, probe};
 
 /// A key in which a record and a certificate differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
