@@ -47,8 +47,9 @@ soak() { # open|closed
     "$program" "$1" "$seconds" >"$folder/$1.lateness" &
     child=$!
     while kill -0 "$child" 2>/dev/null; do
-        look "$child" >>"$looks" || true
+        # First it has to have begun: what a process holds while it starts is no measure.
         sleep 1
+        look "$child" >>"$looks" || true
     done
     wait "$child" || { child=; echo "soak: the $1 load failed" >&2; exit 1; }
     child=

@@ -221,7 +221,6 @@ impl On {
 
     fn right(self, name: &str, turn: u64) -> Vec<Step> {
         let (head, body) = (self.head(), self.body());
-        let ping = || frame(PING, 0, 0, b"are you?");
         let bare = |fields: &[(&str, &str)]| send([self.headers(END_HEADERS | END_STREAM, fields)]);
         match name {
             "h2-trailers" => {
@@ -266,6 +265,19 @@ impl On {
             "h2-late-words" => send([head, body, self.window(1_000), self.reset(0)]),
             "h2-204" => bare(&[(":status", "204")]),
             "h2-304-length" => bare(&fields("304", LENGTH)),
+            "h2-early" => {
+                let head = self.headers(END_HEADERS, &fields("413", LENGTH));
+                send([head, body, self.reset(0)])
+            }
+            _ => self.on_its_connection(name, turn),
+        }
+    }
+
+    /// The usual answer, with what is said of the connection beside it.
+    fn on_its_connection(self, name: &str, turn: u64) -> Vec<Step> {
+        let (head, body) = (self.head(), self.body());
+        let ping = || frame(PING, 0, 0, b"are you?");
+        match name {
             "h2-settings-again" => {
                 let settings = setting(INITIAL_WINDOW_SIZE, 70_000);
                 vec![
@@ -288,10 +300,6 @@ impl On {
             "h2-goaway-behind" => send_and(&[head, body, goaway(self.0, 0)], End::Hang),
             "h2-goaway-refused" if turn > 1 => send_and(&[goaway(self.0 - 2, 0)], End::Close),
             "h2-close-behind" => send_and(&[head, body], End::Close),
-            "h2-early" => {
-                let head = self.headers(END_HEADERS, &fields("413", LENGTH));
-                send([head, body, self.reset(0)])
-            }
             _ => send([head, body]),
         }
     }
