@@ -15,7 +15,6 @@ mod inputs;
 mod interrupt;
 mod judgement;
 mod opening;
-mod policy_file;
 mod private_servers;
 mod progress;
 mod proof_text;
