@@ -27,6 +27,7 @@ mod load;
 
 pub(crate) use load::{OpenArguments, Spread};
 
+mod policy;
 mod prove;
 
 pub(crate) use prove::ProveArguments;
@@ -48,6 +49,7 @@ pub(crate) use results::{
 
 mod scenarios;
 
+pub(crate) use policy::PolicyArguments;
 pub(crate) use scenarios::{ImportFrom, ScenariosCommand, SchemaOf};
 
 mod selftest;
@@ -290,14 +292,6 @@ pub(crate) struct AbArguments {
     pub(crate) certificate: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,
-}
-
-/// How it is judged.
-#[derive(Debug, Default, Args)]
-pub(crate) struct PolicyArguments {
-    /// Margins, limits and objectives, TOML: see docs/policy.md
-    #[arg(long = "policy", value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
 }
 
 /// `unstall compare`

@@ -20,7 +20,6 @@ mod judgement;
 mod known_change;
 mod looking;
 mod opening;
-mod policy_file;
 mod private_servers;
 mod progress;
 mod proof_text;

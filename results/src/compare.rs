@@ -153,23 +153,10 @@ pub(crate) fn conclude(
     let nothing = sides.successes() == (0, 0);
     let unseen = unseen(record, &cells, policy);
     let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
-    let evidence = Evidence {
-        cells: &cells,
-        slos: &slos,
-        validity: &validity,
-        is_empty: nothing,
-        may_judge: enough,
-        may_pass: unseen.is_none(),
-    };
-    let verdict = evidence.verdict();
+    let seen = unseen.is_none();
+    let verdict = Evidence::new(&cells, &slos, &validity, nothing, enough, seen).verdict();
     let worst_cell = worst_cell(&cells);
-    let unusable = match verdict {
-        Verdict::Invalid => Some("the measurement is invalid"),
-        _ if paired && !enough => Some("too few pairs"),
-        _ if !enough => Some("different sessions"),
-        _ if nothing => Some("nothing succeeded"),
-        _ => None,
-    };
+    let unusable = unusable(verdict, paired, enough, nothing);
     let step = record.step.as_ref();
     let judged = step.map(|step| criteria(step, &record.scenario, &cells, policy, unusable));
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
@@ -225,6 +212,17 @@ pub(crate) fn conclude(
     }
 }
 
+/// Why a step's criteria may not be judged at all.
+fn unusable(verdict: Verdict, paired: bool, enough: bool, nothing: bool) -> Option<&'static str> {
+    match verdict {
+        Verdict::Invalid => Some("the measurement is invalid"),
+        _ if paired && !enough => Some("too few pairs"),
+        _ if !enough => Some("different sessions"),
+        _ if nothing => Some("nothing succeeded"),
+        _ => None,
+    }
+}
+
 /// What neither the load model nor the design could have shown.
 fn blind_spots_of(record: &RunRecord, pairs: Option<u32>, policy: &Policy) -> Vec<String> {
     let requests = record.load.requests_per_endpoint;
@@ -262,7 +260,25 @@ struct Evidence<'a> {
     may_pass: bool,
 }
 
-impl Evidence<'_> {
+impl<'a> Evidence<'a> {
+    fn new(
+        cells: &'a [Cell],
+        slos: &'a [SloFinding],
+        validity: &'a Validity,
+        is_empty: bool,
+        may_judge: bool,
+        may_pass: bool,
+    ) -> Self {
+        Self {
+            cells,
+            slos,
+            validity,
+            is_empty,
+            may_judge,
+            may_pass,
+        }
+    }
+
     /// invalid > regression > inconclusive > pass.
     fn verdict(&self) -> Verdict {
         if !self.validity.faults.is_empty() {

@@ -483,8 +483,8 @@ mod tests {
     #[test]
     fn a_share_at_its_limit_is_seldom_met_or_missed() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let repetitions = 1_500;
-        for (share, blocks, requests) in [(0.05, 10, 400), (0.02, 6, 400), (0.1, 20, 200)] {
+        let repetitions = 500;
+        for (share, blocks, requests) in [(0.05, 10, 400), (0.02, 6, 400), (0.1, 20, 100)] {
             let (mut met, mut missed) = (0, 0);
             for _ in 0..repetitions {
                 let said = varied(share, blocks, requests, &mut rng);
@@ -492,8 +492,8 @@ mod tests {
                 met += u32::from(high < share);
                 missed += u32::from(low >= share);
             }
-            // 5 % is promised of each; 7 % is three standard errors above.
-            let most = repetitions * 7 / 100;
+            // 5 % is promised of each; 8 % is three standard errors above.
+            let most = repetitions * 8 / 100;
             assert!(
                 met <= most && missed <= most,
                 "{share}, {blocks} × {requests}: {met} met and {missed} missed of {repetitions}"

@@ -1,12 +1,20 @@
 //! The policy of a command line, read and held against what it is to judge.
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::Args;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
-use crate::arguments::PolicyArguments;
+/// How it is judged.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArguments {
+    /// Margins, limits and objectives, TOML: see docs/policy.md
+    #[arg(long = "policy", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
 
 impl PolicyArguments {
     /// The file's policy, or the defaults without one.
