@@ -162,7 +162,10 @@ pub(crate) fn conclude(
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
     let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
-    let may_need = verdict == Verdict::Inconclusive && paired && !before_first_look && !nothing;
+    let may_need = verdict == Verdict::Inconclusive
+        && paired
+        && !before_first_look
+        && (!nothing || pairs == 0);
     let need = may_need
         .then(|| Need::of(&cells, &slos, pairs, needed, record))
         .flatten();

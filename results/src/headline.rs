@@ -241,7 +241,7 @@ impl Findings<'_> {
         if self.looks.is_some_and(|looks| looks.reached.is_none()) {
             let complete = wording::plural(u64::from(self.pairs), "pair");
             return vec![format!(
-                "{complete} complete, and nothing is judged between looks."
+                "{complete} complete, and nothing is judged before the first look."
             )];
         }
         if self.paired && self.pairs < self.pairs_min {

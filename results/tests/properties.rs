@@ -13,7 +13,7 @@ use unstall_results::synthetic::{EndpointSpec, SessionSpec};
 fn sessions() -> impl Strategy<Value = SessionSpec> {
     let endpoint = (0.5..1.6f64, 0.1..0.6f64, 2.0..60.0f64);
     let endpoints = prop::collection::vec(endpoint, 1..4);
-    (any::<u64>(), 6..11u32, endpoints).prop_map(|(seed, pairs, endpoints)| {
+    (any::<u64>(), 6..9u32, endpoints).prop_map(|(seed, pairs, endpoints)| {
         let endpoints: Vec<EndpointSpec> = endpoints
             .into_iter()
             .enumerate()
@@ -84,7 +84,7 @@ fn close(one: f64, other: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn the_order_of_endpoints_means_nothing(spec in sessions()) {
