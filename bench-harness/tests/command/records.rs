@@ -88,14 +88,20 @@ fn the_gate_writes_what_pipelines_read() {
     assert!(read("g.md").contains("GET usage"));
     assert_eq!(read("summary.md"), read("g.md"));
     let output = read("output");
-    assert!(output.starts_with("verdict=regression\nheadline="), "{output}");
+    assert!(
+        output.starts_with("verdict=regression\nheadline="),
+        "{output}"
+    );
     assert!(output.contains("GET usage"), "{output}");
     // Tables are printed with the runner's commands switched off.
     let lines: Vec<&str> = call.stdout.lines().collect();
     let word = lines[0].strip_prefix("::stop-commands::").expect("first");
     let resumed = lines.iter().position(|line| *line == format!("::{word}::"));
     let commands = &lines[resumed.expect("they are switched on again") + 1..];
-    assert!(commands.iter().all(|line| line.starts_with("::")), "{commands:?}");
+    assert!(
+        commands.iter().all(|line| line.starts_with("::")),
+        "{commands:?}"
+    );
 }
 
 #[test]
@@ -195,7 +201,10 @@ fn a_report_is_one_file_and_never_replaces_a_record() {
 fn a_report_has_the_form_that_is_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let in_folder = |arguments: &[&str]| {
-        let output = unstall(folder.path()).arg("report").args(arguments).output();
+        let output = unstall(folder.path())
+            .arg("report")
+            .args(arguments)
+            .output();
         Call::of(output.expect("starts"))
     };
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
