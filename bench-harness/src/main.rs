@@ -12,7 +12,6 @@ mod console;
 mod document;
 mod exit;
 mod exports;
-mod github;
 mod identity;
 mod inputs;
 mod interrupt;

@@ -8,7 +8,7 @@
 //! `hostile`.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use unstall_reports::terminal::Style;
@@ -70,26 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         entries,
     };
     let begin = Instant::now();
-    let text = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html") => html::render(&report),
-        Some("md") => markdown::render(&report, markdown::Placement::FILE),
-        Some("csv") => csv::render(&report),
-        Some("xml") => junit::render(&report),
-        Some("txt") => terminal::render(
-            &report,
-            Style {
-                colour: false,
-                width: 110,
-            },
-        ),
-        _ => {
-            return Err(format!(
-                "{}: expected .html, .md, .csv, .xml or .txt",
-                path.display()
-            )
-            .into());
-        }
-    };
+    let text = rendered(&report, &path)?;
     eprintln!(
         "{}: {} bytes, rendered in {:.1} ms",
         path.display(),
@@ -98,4 +79,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(())
+}
+
+/// The form that the file's suffix says.
+fn rendered(report: &Report<'_>, path: &Path) -> Result<String, String> {
+    let style = Style {
+        colour: false,
+        width: 110,
+    };
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    Ok(match suffix {
+        Some("html") => html::render(report),
+        Some("md") => markdown::render(report, markdown::Placement::FILE),
+        Some("csv") => csv::render(report),
+        Some("xml") => junit::render(report),
+        Some("txt") => terminal::render(report, style),
+        _ => {
+            let forms = "expected .html, .md, .csv, .xml or .txt";
+            return Err(format!("{}: {forms}", path.display()));
+        }
+    })
 }

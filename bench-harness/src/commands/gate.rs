@@ -1,5 +1,7 @@
 //! `unstall gate`: judge records for a pipeline, in the forms that pipelines read.
 
+mod github;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +14,8 @@ use crate::baseline_gate;
 use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
+use crate::judgement;
 use crate::record_file;
-use crate::{github, judgement};
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_lose_a_file(arguments)?;

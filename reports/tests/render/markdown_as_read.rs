@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use comrak::{Options, markdown_to_html};
+use comrak::nodes::NodeValue;
+use comrak::{Arena, Options, markdown_to_html, parse_document};
 use unstall_reports::markdown::{self, Limit, Placement};
 use unstall_reports::{Entry, Report};
 use unstall_results::comparison::Comparison;
@@ -17,21 +18,60 @@ const ELEMENTS: [&str; 18] = [
     "td", "details", "summary", "sub", "br",
 ];
 
-fn page(text: &str) -> String {
+fn dialect() -> Options<'static> {
     let mut options = Options::default();
     options.extension.autolink = true;
     options.extension.strikethrough = true;
     options.extension.table = true;
     options.extension.tasklist = true;
     options.extension.footnotes = true;
-    // Raw HTML as it stands: the host filters it, and there should be nothing to filter.
-    options.render.r#unsafe = true;
-    format!("<root>{}</root>", markdown_to_html(text, &options))
+    options
+}
+
+/// As a page, in which raw HTML is left out: see [`raw_html`].
+fn page(text: &str) -> String {
+    format!("<root>{}</root>", markdown_to_html(text, &dialect()))
+}
+
+/// HTML that would go to the host as it stands, a line each.
+fn raw_html(text: &str) -> Vec<String> {
+    let arena = Arena::new();
+    let root = parse_document(&arena, text, &dialect());
+    let of_node = |value: &NodeValue| match value {
+        NodeValue::HtmlInline(literal) => literal.clone(),
+        NodeValue::HtmlBlock(block) => block.literal.clone(),
+        _ => String::new(),
+    };
+    root.descendants()
+        .flat_map(|node| {
+            let literal = of_node(&node.data.borrow().value);
+            literal.lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .filter(|line| !line.trim().is_empty())
+        .collect()
+}
+
+/// What we write ourselves: the marker, folded tables, names as code, the last line.
+fn is_ours(html: &str) -> bool {
+    let between = |start: &str, end: &str| {
+        let inner = html
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_suffix(end));
+        inner.is_some_and(|inner| !inner.contains(['<', '>']))
+    };
+    ["<code>", "</code>", "<sub>", "</sub>", "</details>"].contains(&html)
+        || between("<!-- unstall-report: ", " -->")
+        || between("<details><summary>", "</summary>")
 }
 
 /// Elements that are there, and that every row of a table is as wide as its head.
 #[track_caller]
 fn check(text: &str) {
+    let foreign: Vec<String> = raw_html(text)
+        .into_iter()
+        .filter(|html| !is_ours(html))
+        .collect();
+    assert!(foreign.is_empty(), "{foreign:?} in {text}");
     let page = page(text);
     let document = roxmltree::Document::parse(&page)
         .unwrap_or_else(|error| panic!("tags don't close: {error}\n{page}"));
