@@ -8,7 +8,7 @@
 //! `hostile`.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use unstall_reports::terminal::Style;
@@ -67,13 +67,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         certificate: None,
         entries,
     };
+    let text = rendered(&report, &path)?;
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(())
+}
+
+/// In the format that the file's ending names; how long it took goes to stderr.
+fn rendered(report: &Report<'_>, path: &Path) -> Result<String, Box<dyn Error>> {
     let begin = Instant::now();
     let text = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html") => html::render(&report),
-        Some("md") => markdown::render(&report),
-        Some("xml") => junit::render(&report),
+        Some("html") => html::render(report),
+        Some("md") => markdown::render(report),
+        Some("xml") => junit::render(report),
         Some("txt") => terminal::render(
-            &report,
+            report,
             Style {
                 colour: false,
                 width: 110,
@@ -87,6 +94,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         text.len(),
         begin.elapsed().as_secs_f64() * 1_000.0
     );
-    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(())
+    Ok(text)
 }
