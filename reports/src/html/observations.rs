@@ -73,6 +73,11 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
             "<p class=\"note\">No block may be used: see “Blocks in run order” for what spoilt them.</p>"
         )?;
     }
+    whole_services(out, &summaries)
+}
+
+/// What is known of the whole service, a line per level.
+fn whole_services(out: &mut String, summaries: &[Summary]) -> std::fmt::Result {
     for service in summaries
         .iter()
         .filter(|summary| summary.endpoint.is_none())
