@@ -4,6 +4,7 @@ use crate::arguments::Command;
 use crate::console::{Console, Outcome};
 
 mod ab;
+mod baseline_gate;
 mod capacity;
 mod compare;
 mod demo;

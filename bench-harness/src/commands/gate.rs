@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unstall_reports::{annotations, junit, markdown};
 
+use super::baseline_gate;
 use crate::arguments::GateArguments;
-use crate::baseline_gate;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
