@@ -5,6 +5,7 @@ use crate::console::{Console, Outcome};
 
 mod ab;
 mod calibrate;
+mod baseline_gate;
 mod capacity;
 mod compare;
 mod demo;

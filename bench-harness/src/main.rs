@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 mod agent_worker;
 mod arguments;
-mod baseline_gate;
 mod before_block;
 mod certified;
 mod commands;

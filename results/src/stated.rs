@@ -37,10 +37,11 @@ pub(crate) fn estimate(
     let value = stated.iter().find(same).map(ms);
     let share = |rank: u64| rank as f64 / n as f64;
     let ranks = interval_ranks(q, n);
-    let low = ranks.and_then(|(low, _)| {
+    let low = ranks.map(|(low, _)| {
         let below = stated.iter().rev();
         let mut below = below.skip_while(|percentile| percentile.share > share(low));
-        below.next().map(ms)
+        // No time is below nothing.
+        below.next().map_or(0.0, ms)
     });
     let high = ranks.and_then(|(_, high)| {
         let mut above = stated.iter();
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!((p95.low, p95.high), (Some(2.0), Some(9.0)));
         // Nothing below the median was stated.
         let p50 = of(&record, Metric::ResponseP50);
-        assert_eq!((p50.low, p50.high), (None, Some(2.0)));
+        assert_eq!((p50.low, p50.high), (Some(0.0), Some(2.0)));
         assert_eq!(
             longest_us(&record.arms["run"], record.scenario.endpoints.first()),
             Some(9_000)

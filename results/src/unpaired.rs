@@ -82,7 +82,8 @@ fn import_warnings(before: &RunRecord, after: &RunRecord) -> Vec<String> {
     let warning = |(side, record)| {
         let from = imported(record)?;
         Some(format!(
-            "{side} was imported from {} ({}): this comparison is advice, whatever the policy says. {}",
+            "{side} was imported from {} ({}): this comparison is advice, whatever the policy says. \
+             Not known: {}",
             from.tool,
             from.file,
             from.missing.join(" ")

@@ -199,14 +199,6 @@ fn open(
         capacity: None,
         looks: Vec::new(),
     };
-    let arm = |line: &str| Arm {
-        command: Some(line.to_owned()),
-        url: None,
-        // Both arms are programs of this repository, built with this one.
-        git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
-        access: None,
-        imported: None,
-    };
     let step = &replay.step;
     let session = Opening {
         placement: Placement {
@@ -239,6 +231,17 @@ fn open(
     })?;
     servers.set_versions(replay.before, replay.after);
     Ok(session)
+}
+
+fn arm(line: &str) -> Arm {
+    Arm {
+        command: Some(line.to_owned()),
+        url: None,
+        // Both arms are programs of this repository, built with this one.
+        git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
+        access: None,
+        imported: None,
+    }
 }
 
 fn identity(step: &Step) -> StepIdentity {

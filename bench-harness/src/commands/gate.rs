@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use unstall_reports::junit;
 use unstall_reports::markdown::{self, Limit, Placement};
 
+use super::baseline_gate;
 use crate::arguments::GateArguments;
 use crate::baseline_gate;
 use crate::certified::{self, Certified};

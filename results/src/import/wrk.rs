@@ -105,10 +105,8 @@ impl Printed {
                     _ => return wrong("requests, a time and bytes"),
                 }
             }
-            ["Socket", "errors:", rest @ ..] => {
-                if self.read_socket_errors(rest).is_none() {
-                    return wrong("numbers of connect, read, write and timeout");
-                }
+            ["Socket", "errors:", rest @ ..] if self.read_socket_errors(rest).is_none() => {
+                return wrong("numbers of connect, read, write and timeout");
             }
             ["Non-2xx", "or", "3xx", "responses:", count] => match count.parse() {
                 Ok(count) => {
