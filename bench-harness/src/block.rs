@@ -18,7 +18,7 @@ use crate::engine::{
     Target, WarmBlock,
 };
 use crate::limits;
-use crate::machine::CpuTimes;
+use crate::machine::{CpuPressure, CpuTimes};
 use crate::monitor_client::{Edge, MonitorClient, MonitorError, Sight, TOKEN_VARIABLE};
 use crate::monitor_difference::{Delta, Difference, difference, misses_requests};
 use crate::process_group::ServiceProcess;
@@ -120,7 +120,9 @@ pub fn measure(
         watch.begin();
     }
     let cpu_before = CpuTimes::now();
+    let pressure_before = CpuPressure::now();
     let measurement = warm.measure()?;
+    let pressure_after = CpuPressure::now();
     let cpu_after = CpuTimes::now();
     let watched = watch.map(|watch| {
         watch
@@ -141,6 +143,9 @@ pub fn measure(
         steal_share: cpu_after
             .zip(cpu_before)
             .and_then(|(after, before)| after.steal_share_since(&before)),
+        cpu_pressure_share: pressure_after
+            .zip(pressure_before)
+            .and_then(|(after, before)| after.share_since(&before)),
         before,
         after,
         watched,
@@ -153,6 +158,7 @@ struct Surroundings {
     process_start_id: Option<String>,
     process: Option<ProcessUse>,
     steal_share: Option<f64>,
+    cpu_pressure_share: Option<f64>,
     before: Result<Sight<Edge>, MonitorError>,
     after: Result<Sight<Edge>, MonitorError>,
     /// What was seen, or why the loops could not be watched.
@@ -222,7 +228,7 @@ fn assemble(
         generator_cpu_us: u64::try_from(measurement.generator_cpu.as_micros()).unwrap_or(u64::MAX),
         stalls: None,
         steal_share: surroundings.steal_share,
-        cpu_pressure_share: None,
+        cpu_pressure_share: surroundings.cpu_pressure_share,
         validity,
     };
     MeasuredBlock {

@@ -25,6 +25,7 @@ use crate::document::{
 use crate::exit::ExitStatus;
 use crate::exports::Exports;
 use crate::identity;
+use crate::looking::Looking;
 use crate::session::{Agenda, Ended, Session, Stage};
 
 /// The arms of a record that compares.
@@ -119,7 +120,11 @@ impl Judgement {
         stop: &Stop,
     ) -> anyhow::Result<()> {
         let mut planned = session.planned();
-        self.measure_by(session, &mut planned, stage, console, stop)
+        if session.record.load.looks.is_empty() {
+            return self.measure_by(session, &mut planned, stage, console, stop);
+        }
+        let mut looking = Looking::new(planned, self.policy.clone());
+        self.measure_by(session, &mut looking, stage, console, stop)
     }
 
     /// The same with blocks that depend on those before them.

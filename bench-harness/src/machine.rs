@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -152,6 +153,40 @@ impl CpuTimes {
     }
 }
 
+/// For how long something on the machine has waited for a core, up to one moment: the kernel's
+/// pressure stall information.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuPressure {
+    some_us: u64,
+    at: Instant,
+}
+
+impl CpuPressure {
+    /// Reads it; `None` where the kernel doesn't tell (before Linux 4.20, or without `psi=1`).
+    pub fn now() -> Option<Self> {
+        let some_us = parse_pressure(&read("/proc/pressure/cpu")?)?;
+        let at = Instant::now();
+        Some(Self { some_us, at })
+    }
+
+    /// Share of the time since `earlier` in which at least one task was ready and had no core,
+    /// 0 to 1. `None` if no time has passed, or the counter was set back.
+    pub fn share_since(&self, earlier: &Self) -> Option<f64> {
+        let waited = Duration::from_micros(self.some_us.checked_sub(earlier.some_us)?);
+        let passed = self.at.checked_duration_since(earlier.at)?;
+        // The kernel brings its sum up to date now and then, so it may be ahead of our clock.
+        (!passed.is_zero()).then(|| (waited.as_secs_f64() / passed.as_secs_f64()).min(1.0))
+    }
+}
+
+/// `total` of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`, in µs.
+fn parse_pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let mut words = line.split_ascii_whitespace();
+    let total = words.find_map(|word| word.strip_prefix("total="))?;
+    total.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,6 +220,27 @@ mod tests {
         );
         assert_eq!(at(5).steal_share_since(&at(5)), None, "no time has passed");
         assert_eq!(CpuTimes::parse("intr 1"), None);
+    }
+
+    #[test]
+    fn pressure_is_a_share_of_the_time_that_passed() {
+        let text = "some avg10=1.00 avg60=0.50 avg300=4.00 total=250\nfull avg10=0.00 total=7\n";
+        assert_eq!(parse_pressure(text), Some(250));
+        assert_eq!(parse_pressure("full total=7"), None);
+        assert_eq!(parse_pressure("some avg10=1.00"), None);
+        let start = Instant::now();
+        let at = |some_us, after_ms| CpuPressure {
+            some_us,
+            at: start + Duration::from_millis(after_ms),
+        };
+        assert_eq!(at(500_250, 2_000).share_since(&at(250, 0)), Some(0.25));
+        assert_eq!(
+            at(900, 0).share_since(&at(250, 0)),
+            None,
+            "no time has passed"
+        );
+        assert_eq!(at(100, 1).share_since(&at(250, 0)), None, "set back");
+        assert_eq!(at(2_000_000, 1_000).share_since(&at(0, 0)), Some(1.0));
     }
 
     #[test]

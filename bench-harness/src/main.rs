@@ -16,6 +16,7 @@ mod inputs;
 mod interrupt;
 mod judgement;
 mod known_change;
+mod looking;
 mod opening;
 mod policy_file;
 mod private_servers;

@@ -75,6 +75,21 @@ pub(crate) struct Turns {
     blocks: usize,
 }
 
+impl Turns {
+    /// All of them, in order.
+    pub(crate) fn of(turns: Vec<Turn>) -> Self {
+        Self {
+            blocks: turns.len(),
+            left: VecDeque::from(turns),
+        }
+    }
+
+    /// The next one, which stays.
+    pub(crate) fn peek(&self) -> Option<&Turn> {
+        self.left.front()
+    }
+}
+
 impl Agenda for Turns {
     fn next(&mut self, _record: &RunRecord) -> Option<Turn> {
         self.left.pop_front()
@@ -163,11 +178,7 @@ fn label(turn: &Turn) -> String {
 impl Session {
     /// Its blocks, for [`Self::measure`].
     pub(crate) fn planned(&mut self) -> Turns {
-        let left = VecDeque::from(std::mem::take(&mut self.turns));
-        Turns {
-            blocks: left.len(),
-            left,
-        }
+        Turns::of(std::mem::take(&mut self.turns))
     }
 
     /// Measures block after block.

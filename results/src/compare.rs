@@ -1,8 +1,6 @@
 //! The comparison of two versions: a value, which reports render and exit codes
 //! follow.
 
-use std::collections::BTreeSet;
-
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{Cell, Comparison, Decision, Family, Outcome, Scale, Validity, Verdict};
@@ -11,9 +9,12 @@ use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
+use crate::looks::Standing;
+use crate::need::Need;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::{Policy, Unpaired};
+use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
 use crate::signflip::SignFlips;
@@ -68,6 +69,12 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     }
     let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
+    // Every test and bound of a look is at the level of that look.
+    let at_look = Policy {
+        alpha: pairing.standing.alpha,
+        ..policy.clone()
+    };
+    let policy = &at_look;
     match order_effect(record, &pairing, policy) {
         OrderEffect::None => {}
         OrderEffect::Warns(text) => pairing.warnings.push(text),
@@ -76,20 +83,24 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     let flips = SignFlips::new(pairing.pairs, record.load.seed);
     let saturation = saturation::by_level(&record.load, &pairing);
     let candidates = candidates(record, &pairing, &saturation, policy);
-    let cells = judge(candidates, &flips, policy);
+    let mut cells = judge(candidates, &flips, policy);
+    pairing.standing.hold_back(&mut cells);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
     let sides = Sides { before, after };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
-    let pairs = u32::try_from(pairing.pairs).unwrap_or(u32::MAX);
+    pairing
+        .warnings
+        .extend(pressure::doubt(record, &pairing, &flips));
     let validity = Validity {
         faults: pairing.faults,
         warnings: pairing.warnings,
     };
     let saturation = saturation.into_values().collect();
+    let standing = Some(&pairing.standing);
     Ok(conclude(
-        record, policy, cells, saturation, validity, pairs, true, &sides,
+        record, policy, cells, saturation, validity, standing, &sides,
     ))
 }
 
@@ -116,24 +127,24 @@ impl Sides<'_> {
     }
 }
 
-/// Verdict and sentences from judged cells.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that a comparison is made of, once each"
-)]
+/// Verdict and sentences from judged cells; `standing` is `None` of different sessions.
 pub(crate) fn conclude(
     record: &RunRecord,
     policy: &Policy,
     cells: Vec<Cell>,
     mut saturation: Vec<Saturation>,
     validity: Validity,
-    pairs: u32,
-    paired: bool,
+    standing: Option<&Standing>,
     sides: &Sides<'_>,
 ) -> Comparison {
     let needed = pairs_min(policy.alpha);
+    let paired = standing.is_some();
+    let pairs = standing.map_or(0, |standing| standing.pairs);
+    let pairs = u32::try_from(pairs).unwrap_or(u32::MAX);
+    let looks = standing.and_then(|standing| standing.looks.as_ref());
+    let before_first_look = looks.is_some_and(|looks| looks.reached.is_none());
     let enough = if paired {
-        pairs >= needed
+        pairs >= needed && !before_first_look
     } else {
         policy.unpaired == Unpaired::Judge
     };
@@ -162,6 +173,13 @@ pub(crate) fn conclude(
     let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
     let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
+    let may_need = verdict == Verdict::Inconclusive
+        && paired
+        && !before_first_look
+        && (!nothing || pairs == 0);
+    let need = may_need
+        .then(|| Need::of(&cells, &slos, pairs, needed, record))
+        .flatten();
     let findings = Findings {
         verdict,
         saturation: &saturation,
@@ -178,7 +196,8 @@ pub(crate) fn conclude(
         pairs_min: needed,
         paired,
         policy,
-        minutes_per_pair: minutes_per_pair(record),
+        looks,
+        need: need.as_ref(),
     };
     Comparison {
         label: record.label.clone(),
@@ -193,6 +212,10 @@ pub(crate) fn conclude(
         blind_spots: blind_spots_of(record, paired.then_some(pairs), policy),
         pairs,
         alpha: policy.alpha,
+        looks: looks.cloned(),
+        pairs_needed: need.as_ref().map(|need| need.pairs),
+        minutes_needed: need.as_ref().and_then(|need| need.minutes),
+        neediest_cell: need.as_ref().and_then(|need| need.cell),
         paired,
         criteria,
         saturation,
@@ -337,19 +360,4 @@ fn worst_cell(cells: &[Cell]) -> Option<usize> {
                 .then(used.total_cmp(&other_used))
         })
         .map(|(index, _)| index)
-}
-
-/// From the first block's start to the last one's end, over the pairs begun.
-fn minutes_per_pair(record: &RunRecord) -> Option<f64> {
-    let start_ns = record
-        .blocks
-        .iter()
-        .map(|block| block.started_mono_ns)
-        .min()?;
-    let ends = record
-        .blocks
-        .iter()
-        .map(|block| block.started_mono_ns.saturating_add(block.wall_ns));
-    let pairs: BTreeSet<u32> = record.blocks.iter().map(|block| block.pair).collect();
-    Some((ends.max()? - start_ns) as f64 / 60e9 / pairs.len() as f64)
 }

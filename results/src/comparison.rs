@@ -111,8 +111,18 @@ pub struct Comparison {
     pub blind_spots: Vec<String>,
     /// Design: pairs compared.
     pub pairs: u32,
-    /// Significance level of every test and bound.
+    /// Significance level of every test and bound; with [`Self::looks`] that of the look.
     pub alpha: f64,
+    /// Where it stands among the looks that were planned; `None` where one was, after all pairs.
+    pub looks: Option<Looks>,
+    /// Of an inconclusive one that more pairs would probably settle: how many a new measurement
+    /// takes.
+    pub pairs_needed: Option<u32>,
+    /// How long that would take, by what the blocks of this one took, with what came between
+    /// them and with those that had to be redone.
+    pub minutes_needed: Option<f64>,
+    /// Index into [`Self::cells`] of the cell that needs most pairs.
+    pub neediest_cell: Option<usize>,
     /// False when arms come from different sessions: advisory then.
     pub paired: bool,
     /// Faults of our own that spoil the numbers, and warnings that do not.
@@ -135,6 +145,18 @@ impl Comparison {
     pub fn is_only_warned(&self) -> bool {
         self.consequence == Some(Consequence::Warn)
     }
+}
+
+/// Several looks at one comparison, planned before its first block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Looks {
+    /// After how many pairs each is, ascending.
+    pub planned: Vec<u32>,
+    /// The significance level of each; they add up to that of the policy.
+    pub alphas: Vec<f64>,
+    /// Index of the look that the comparison stands at; `None` before the first, where nothing is
+    /// judged. Pairs beyond it are left out until the next one.
+    pub reached: Option<usize>,
 }
 
 /// Whether the numbers may be used.

@@ -9,6 +9,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
+use crate::looks::alphas;
 use crate::order_statistics::requests_needed;
 
 /// One of the two versions that are compared.
@@ -67,6 +68,38 @@ pub enum DesignError {
         /// What was given.
         alpha: f64,
     },
+    /// Looks that come too early, or in no order.
+    #[error(
+        "look {look} of {looks} is after {pairs} pairs and not after more than the {earlier} of \
+         the look before; name them in ascending order, for example --looks 10,16,24"
+    )]
+    LooksOutOfOrder {
+        /// Which look, from 1.
+        look: usize,
+        /// How many there are.
+        looks: usize,
+        /// After how many pairs it is.
+        pairs: u32,
+        /// After how many the one before is.
+        earlier: u32,
+    },
+    /// A look at which no difference, however large, could be significant.
+    #[error(
+        "look {look} of {looks} comes after {pairs} pairs, which can never show a difference at \
+         its part of α, {alpha:.4}; let it come after {needed} or more"
+    )]
+    LookTooEarly {
+        /// Which look, from 1.
+        look: usize,
+        /// How many there are.
+        looks: usize,
+        /// After how many pairs it is.
+        pairs: u32,
+        /// Its significance level.
+        alpha: f64,
+        /// Fewest pairs that can work.
+        needed: u32,
+    },
     /// Nothing to drive.
     #[error("no concurrency level given; use for example -c 20")]
     NoLevels,
@@ -87,6 +120,7 @@ pub enum DesignError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     pairs: u32,
+    looks: Vec<u32>,
     levels: Vec<u32>,
     seed: u64,
 }
@@ -143,14 +177,56 @@ impl Design {
         }
         Ok(Self {
             pairs,
+            looks: Vec::new(),
             levels,
             seed,
         })
     }
 
+    /// The same with a look after each of these numbers of pairs, the last one after all: they
+    /// replace the pairs of the design and share `alpha` ([`crate::looks::alphas`]).
+    ///
+    /// # Errors
+    /// [`DesignError::LooksOutOfOrder`], or [`DesignError::LookTooEarly`] if one could not show
+    /// anything.
+    pub fn with_looks(mut self, looks: Vec<u32>, alpha: f64) -> Result<Self, DesignError> {
+        let count = looks.len();
+        let mut earlier = 0;
+        for (index, (pairs, alpha)) in looks.iter().zip(alphas(count, alpha)).enumerate() {
+            let (look, pairs) = (index + 1, *pairs);
+            if pairs <= earlier {
+                return Err(DesignError::LooksOutOfOrder {
+                    look,
+                    looks: count,
+                    pairs,
+                    earlier,
+                });
+            }
+            let needed = pairs_min(alpha);
+            if pairs < needed {
+                return Err(DesignError::LookTooEarly {
+                    look,
+                    looks: count,
+                    pairs,
+                    alpha,
+                    needed,
+                });
+            }
+            earlier = pairs;
+        }
+        self.pairs = looks.last().copied().unwrap_or(self.pairs);
+        self.looks = looks;
+        Ok(self)
+    }
+
     /// Pairs of blocks at each level.
     pub fn pairs(&self) -> u32 {
         self.pairs
+    }
+
+    /// Pairs after which it may be judged and ended; empty: once, after all.
+    pub fn looks(&self) -> &[u32] {
+        &self.looks
     }
 
     /// Concurrency levels.
@@ -160,12 +236,17 @@ impl Design {
 
     /// The blocks in the order in which they run; the same for the same seed.
     ///
-    /// Half of the pairs (±1) begin with each arm. Within a pair the levels come
+    /// Of all pairs, or of those between two looks, half (±1) begin with each arm. Within a pair the levels come
     /// in random order, each with its two blocks next to each other, and all
     /// levels of a pair begin with the same arm: the test flips whole pairs.
     pub fn schedule(&self) -> Vec<PlannedBlock> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let first_arms = first_arms(self.pairs, &mut rng);
+        let mut first_arms = Vec::new();
+        let mut begun = 0;
+        for pairs in self.looks.iter().copied().chain([self.pairs]) {
+            first_arms.extend(balanced_first_arms(pairs - begun, &mut rng));
+            begun = pairs;
+        }
         let mut levels = self.levels.clone();
         let mut blocks = Vec::with_capacity(first_arms.len() * levels.len() * 2);
         for (pair, first) in (0..).zip(first_arms) {
@@ -190,7 +271,7 @@ impl Design {
 }
 
 /// Which arm begins each pair: half of them (±1) each, in random order.
-pub(crate) fn first_arms(pairs: u32, rng: &mut ChaCha8Rng) -> Vec<ArmName> {
+pub(crate) fn balanced_first_arms(pairs: u32, rng: &mut ChaCha8Rng) -> Vec<ArmName> {
     let odd_one = u32::from(rng.random::<bool>());
     let mut arms: Vec<ArmName> = (0..pairs)
         .map(|pair| match (pair + odd_one) % 2 {

@@ -1,9 +1,10 @@
 //! The sentence that a reader takes away, and the sentences below it.
 
 use crate::candidate::cell_name;
-use crate::comparison::{Cell, Change, Criterion, Family, Metric, Outcome, Scale, Verdict};
+use crate::comparison::{Cell, Change, Criterion, Family, Looks, Metric, Outcome, Scale, Verdict};
 use crate::criteria::{phrase, values};
 use crate::judge::is_beyond_limit;
+use crate::need::Need;
 use crate::policy::{Consequence, Policy, Unpaired};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
@@ -11,6 +12,7 @@ use crate::slo::{SloFinding, SloOutcome};
 use crate::wording;
 
 mod objectives;
+mod settling;
 
 /// At most this many cells, or objectives, are named one by one.
 const NAMED_MAX: usize = 5;
@@ -37,8 +39,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) pairs_min: u32,
     pub(crate) paired: bool,
     pub(crate) policy: &'a Policy,
-    /// How long one pair took.
-    pub(crate) minutes_per_pair: Option<f64>,
+    /// At which of several looks.
+    pub(crate) looks: Option<&'a Looks>,
+    /// What would probably settle it.
+    pub(crate) need: Option<&'a Need>,
 }
 
 impl Findings<'_> {
@@ -179,6 +183,7 @@ impl Findings<'_> {
             ));
         }
         reasons.extend(self.why());
+        reasons.extend(self.looks.map(Looks::sentence));
         reasons
     }
 
@@ -232,6 +237,12 @@ impl Findings<'_> {
                  difference, so it is advisory."
                     .to_owned(),
             ];
+        }
+        if self.looks.is_some_and(|looks| looks.reached.is_none()) {
+            let complete = wording::plural(u64::from(self.pairs), "pair");
+            return vec![format!(
+                "{complete} complete, and nothing is judged before the first look."
+            )];
         }
         if self.paired && self.pairs < self.pairs_min {
             return vec![format!(
@@ -316,15 +327,6 @@ impl Findings<'_> {
         )
     }
 
-    /// True if a judged metric is missing in some block.
-    fn has_gaps(&self) -> bool {
-        let pairs = self.pairs as usize;
-        self.cells.iter().any(|cell| {
-            let measured = [&cell.before, &cell.after].map(|arm| arm.per_block.len());
-            cell.judged && measured.into_iter().any(|blocks| blocks < pairs)
-        })
-    }
-
     /// What to do now, one sentence.
     pub(crate) fn next_action(&self) -> String {
         match self.verdict {
@@ -372,53 +374,6 @@ impl Findings<'_> {
     fn is_saturation_alone(&self) -> bool {
         self.worst
             .is_some_and(|cell| cell.metric == Metric::Throughput && cell.change.is_none())
-    }
-
-    fn how_to_settle(&self) -> String {
-        if self.successes == (0, 0) && self.pairs > 0 {
-            return "Make the scenario pass once by hand, then measure again.".to_owned();
-        }
-        if self
-            .saturation
-            .iter()
-            .any(|found| found.before && found.after)
-        {
-            return "Offer less than both versions can do, or compare what they can do with \
-                    `unstall capacity`."
-                .to_owned();
-        }
-        if !self.paired {
-            return "Measure both versions in one session with `unstall ab`.".to_owned();
-        }
-        if let Some(requests_needed) = self.requests_needed() {
-            return format!("Measure again with --requests {requests_needed}.");
-        }
-        let cells = self.cells.iter().filter(|cell| cell.judged);
-        let of_cells = cells.filter_map(|cell| match cell.outcome {
-            Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
-            _ => None,
-        });
-        let needed = of_cells
-            .chain(self.pairs_of_objectives())
-            .try_fold(self.pairs_min, |most, pairs| {
-                pairs.map(|pairs| most.max(pairs))
-            });
-        match needed {
-            Some(pairs) if pairs > self.pairs => {
-                let time = self.minutes_per_pair.map_or_else(String::new, |minutes| {
-                    let total = (minutes * f64::from(pairs)).ceil().max(1.0);
-                    format!(", about {}", wording::plural(total as u64, "minute"))
-                });
-                format!("Measure again with --pairs {pairs}{time}.")
-            }
-            Some(_) => "Measure again with more requests per endpoint.".to_owned(),
-            None if self.has_gaps() => {
-                "Mend what kept a version from being measured, then measure again.".to_owned()
-            }
-            None => "More pairs alone won't settle it: use more requests, a quieter machine, or a \
-                     wider limit in the policy."
-                .to_owned(),
-        }
     }
 }
 

@@ -17,6 +17,11 @@ const ALPHA_WARNING: f64 = 0.01;
 /// comparison makes this test, and one in a hundred must not be thrown away by chance.
 const ALPHA_FAULT: f64 = 0.001;
 
+/// An effect up to this share of the median's harm limit spoils nothing. What both arms suffer
+/// alike cancels out; at worst only one of them does, and then the comparison is off by the
+/// effect: by half of what a pass allows.
+const HARM_SHARE_MAX: f64 = 0.5;
+
 /// What was found.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OrderEffect {
@@ -24,7 +29,7 @@ pub(crate) enum OrderEffect {
     None,
     /// There seems to be one, which the order keeps out of the comparison.
     Warns(String),
-    /// Beyond doubt, and larger than the regression margin of the median.
+    /// Beyond doubt, and more than [`HARM_SHARE_MAX`] of the median's harm limit.
     Spoils(String),
 }
 
@@ -57,7 +62,8 @@ pub(crate) fn order_effect(
         "The second block of a pair has medians {} from the first's, whatever the arm",
         wording::change_of_ratio(size.exp()),
     );
-    let matters = size.abs() > policy.margin(None, Metric::ResponseP50).regression.ln_1p();
+    let harm = policy.margin(None, Metric::ResponseP50).harm.ln_1p();
+    let matters = size.abs() > HARM_SHARE_MAX * harm;
     if p <= ALPHA_FAULT && matters {
         OrderEffect::Spoils(format!(
             "{found}: blocks do not start alike; reset the state before each (--before-block), or \

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::design::ArmName;
 use crate::level::{self, Level};
+use crate::looks::Standing;
 use crate::policy::{GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX};
 use crate::record::{Block, EndpointSamples, RunRecord, SCHEMA_MINOR};
 use crate::validate::total;
@@ -17,12 +18,14 @@ pub(crate) struct Pair<'a> {
 }
 
 /// A record's blocks, paired.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pairing<'a> {
     /// Level → its pairs, the same pairs in the same order at each level.
     pub(crate) levels: BTreeMap<u32, Vec<Pair<'a>>>,
     /// How many pairs each level has.
     pub(crate) pairs: usize,
+    /// At which look, and so at which level of significance.
+    pub(crate) standing: Standing,
     /// Faults of our own, with what to do.
     pub(crate) faults: Vec<String>,
     /// What a reader must know and the verdict need not.
@@ -33,7 +36,7 @@ impl<'a> Pairing<'a> {
     /// Pairs the blocks of a record with two arms. A pair counts only if both
     /// arms have a valid block at every level, since the test flips whole pairs.
     pub(crate) fn of(record: &'a RunRecord, policy: &Policy) -> Self {
-        let mut pairing = Pairing::default();
+        let mut faults = Vec::new();
         let mut usable: BTreeMap<(u32, u32), [Option<&Block>; 2]> = BTreeMap::new();
         let mut levels = BTreeSet::new();
         let mut pairs = BTreeSet::new();
@@ -54,10 +57,10 @@ impl<'a> Pairing<'a> {
                 .get(&(block.pair, block.level))
                 .is_some_and(|arms| arms[arm].is_some());
             if !block.validity.ok && !redone {
-                pairing.faults.push(invalid_block(block));
+                faults.push(invalid_block(block));
             }
         }
-        let complete: Vec<u32> = pairs
+        let mut complete: Vec<u32> = pairs
             .iter()
             .copied()
             .filter(|pair| {
@@ -66,6 +69,16 @@ impl<'a> Pairing<'a> {
                     .all(|level| matches!(usable.get(&(*pair, *level)), Some([Some(_), Some(_)])))
             })
             .collect();
+        let all = complete.len();
+        let standing = Standing::of(&record.load.looks, all, policy.alpha);
+        complete.truncate(standing.pairs);
+        let mut pairing = Pairing {
+            levels: BTreeMap::new(),
+            pairs: complete.len(),
+            standing,
+            faults,
+            warnings: Vec::new(),
+        };
         for level in levels {
             let matched = complete
                 .iter()
@@ -75,7 +88,6 @@ impl<'a> Pairing<'a> {
                 });
             pairing.levels.insert(level, matched.collect());
         }
-        pairing.pairs = complete.len();
         let used = pairing.levels.values().flatten();
         let used: Vec<&Block> = used.flat_map(|pair| [pair.before, pair.after]).collect();
         for block in used {
@@ -83,18 +95,25 @@ impl<'a> Pairing<'a> {
                 .faults
                 .extend(faults_of(block, &record.load.model, policy));
         }
-        pairing.warn(record, pairs.len());
+        pairing.warn(record, pairs.len(), all);
         pairing
     }
 
-    fn warn(&mut self, record: &RunRecord, begun: usize) {
+    fn warn(&mut self, record: &RunRecord, begun: usize, complete: usize) {
         if record.interrupted {
             self.warnings.push(format!(
-                "The measurement was stopped early: {} of {} planned pairs are complete.",
-                self.pairs, record.load.pairs
+                "The measurement was stopped early: {complete} of {} planned pairs are complete.",
+                record.load.pairs
             ));
         }
-        let dropped = begun - self.pairs;
+        let beyond = complete - self.pairs;
+        if beyond > 0 {
+            self.warnings.push(format!(
+                "{} left out: what came after a look counts only when the next one is reached.",
+                wording::plural(beyond as u64, "complete pair")
+            ));
+        }
+        let dropped = begun - complete;
         if dropped > 0 {
             self.warnings.push(format!(
                 "{} left out: a block is missing or invalid.",

@@ -151,6 +151,19 @@ impl SignFlips {
         statistics
     }
 
+    /// T of every flip with the standard error of the unflipped differences: what must not be
+    /// done, for whoever shows why.
+    #[cfg(any(test, feature = "synthetic"))]
+    pub(crate) fn statistics_of_fixed_error(&self, cell: &TestCell) -> Vec<f64> {
+        let observed = self.statistics(cell)[0];
+        let mut sums = self.sums(&cell.differences);
+        let error = (sums[0] / observed).abs().max(f64::MIN_POSITIVE);
+        for sum in &mut sums {
+            *sum /= error;
+        }
+        sums
+    }
+
     /// One-sided lower confidence bound at `alpha` of the mean difference: all
     /// values below it are rejected by this very test.
     ///

@@ -3,21 +3,25 @@
 //!
 //! The noise is that of a real service on a shared machine: log-normal requests
 //! that are correlated within a block, bursts of slow ones, a machine that
-//! drifts during the session, and a level of its own for every process start.
+//! drifts during the session, and a level of its own for every process start. A
+//! [`SessionSpec`] says what else there may be.
 
 mod bystander;
 mod capacity;
+pub mod naive;
+mod normal;
 mod open;
+mod percentile_ratios;
+mod session;
+pub mod simulation;
 mod stream;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::f64::consts::TAU;
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use crate::design::{ArmName, first_arms};
 use crate::histogram::LatencyHistogram;
 use crate::record::{
     Arm, Block, BlockValidity, BlockedTime, EndpointIdentity, EndpointSamples, ErrorKind, Harness,
@@ -25,9 +29,14 @@ use crate::record::{
     SCHEMA_MINOR, SCHEMA_NAME, ScenarioIdentity, Schema, Second, StepIdentity, ThreadCount,
 };
 
+use normal::{normal, normal_pair};
+use percentile_ratios::PercentileRatios;
+use session::Rhythm;
+
 pub use bystander::{ProbeSpec, add_probe};
 pub use capacity::{CapacitySpec, capacity_record};
 pub use open::add_open;
+pub use session::SessionSpec;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 
@@ -56,6 +65,9 @@ pub struct EndpointSpec {
     pub errors_before: f64,
     /// Share of requests that fail after, 0 to 1.
     pub errors_after: f64,
+    /// Instead of one `ratio`: after ÷ before at the 50th, 95th and 99th percentile, with
+    /// something in between elsewhere.
+    pub percentile_ratios: Option<[f64; 3]>,
 }
 
 impl EndpointSpec {
@@ -70,28 +82,19 @@ impl EndpointSpec {
             blocked_after_ms: 0.0,
             errors_before: 0.0,
             errors_after: 0.0,
+            percentile_ratios: None,
         }
     }
 }
 
 /// A finished record with two arms at concurrency 20, the same for the same seed.
 pub fn record(seed: u64, pairs: u32, requests: u64, endpoints: &[EndpointSpec]) -> RunRecord {
-    let mut session = Session::new(seed, pairs);
-    let mut blocks = Vec::new();
-    let mut clock_ns = 0;
-    for (pair, first) in (0..).zip(first_arms(pairs, &mut session.rng)) {
-        for position in 0..2 {
-            let after = (position == 0) == (first == ArmName::After);
-            let block = session.block(pair, position, after, requests, endpoints, &mut clock_ns);
-            blocks.push(block);
-        }
-    }
-    envelope(seed, pairs, requests, endpoints, blocks)
+    SessionSpec::new(seed, pairs, requests, endpoints).record()
 }
 
 /// The same with one arm, as `unstall run` writes it: the `before` of the specs.
 pub fn run_record(seed: u64, requests: u64, endpoints: &[EndpointSpec]) -> RunRecord {
-    let mut session = Session::new(seed, 1);
+    let mut session = Session::new(&SessionSpec::new(seed, 1, requests, endpoints));
     let mut block = session.block(0, 0, false, requests, endpoints, &mut 0);
     "run".clone_into(&mut block.arm);
     let mut record = envelope(seed, 0, requests, endpoints, vec![block]);
@@ -112,28 +115,43 @@ struct Session {
     block_index: f64,
     drift: f64,
     slope: f64,
+    rhythm: Rhythm,
+    position: f64,
+    /// Everything that a record has; else only what a comparison needs.
+    is_complete: bool,
+    /// Per endpoint how its times after depend on where they are among those before.
+    shapes: Vec<Option<PercentileRatios>>,
 }
 
 impl Session {
-    fn new(seed: u64, pairs: u32) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    fn new(spec: &SessionSpec) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
         let slope = 0.08 * normal(&mut rng);
         let drift = 0.05 * normal(&mut rng);
+        let shapes = spec.endpoints.iter();
         Self {
             rng,
-            blocks: f64::from(pairs.max(1)) * 2.0,
+            blocks: f64::from(spec.pairs().max(1)) * 2.0,
             block_index: 0.0,
             drift,
             slope,
+            rhythm: Rhythm::of(spec),
+            position: spec.position,
+            is_complete: spec.is_complete,
+            shapes: shapes
+                .map(|endpoint| PercentileRatios::of(endpoint, spec.requests))
+                .collect(),
         }
     }
 
     /// Logarithm of this block's slowness: machine, process start, place in the pair.
     fn environment(&mut self, position: u32) -> f64 {
         let trend = self.slope * (self.block_index / self.blocks - 0.5);
+        let rhythm = self.rhythm.at(self.block_index);
         self.block_index += 1.0;
         self.drift = 0.7 * self.drift + 0.05 * (1.0f64 - 0.49).sqrt() * normal(&mut self.rng);
-        self.drift + trend + 0.03 * normal(&mut self.rng) + 0.01 * f64::from(position)
+        let place = self.position * f64::from(position);
+        self.drift + trend + rhythm + 0.03 * normal(&mut self.rng) + place
     }
 
     fn block(
@@ -149,8 +167,19 @@ impl Session {
         let mut samples = BTreeMap::new();
         let mut monitored = BTreeMap::new();
         let mut busy_us = 0.0;
-        for spec in endpoints {
-            let (measured, sum_us) = self.endpoint(spec, after, requests, environment);
+        for (index, spec) in endpoints.iter().enumerate() {
+            let shape = self.shapes[index].filter(|_| after);
+            let ratio = if after && shape.is_none() {
+                spec.ratio
+            } else {
+                1.0
+            };
+            let middle = (spec.p50_ms * 1_000.0 * ratio).ln() + environment;
+            let (measured, sum_us) = if self.is_complete {
+                self.endpoint(spec, shape, after, requests, middle)
+            } else {
+                self.times(spec, shape, requests, middle)
+            };
             busy_us += sum_us;
             monitored.insert(
                 spec.name.clone(),
@@ -180,9 +209,13 @@ impl Session {
             completed,
             errors,
             local_faults: BTreeMap::new(),
-            generator_lag: self.lag(offered),
+            generator_lag: self.lag(if self.is_complete { offered } else { 0 }),
             probe: None,
-            series: series(wall_ns, offered, completed, &samples),
+            series: if self.is_complete {
+                series(wall_ns, offered, completed, &samples)
+            } else {
+                Vec::new()
+            },
             endpoints: samples,
             monitor: Some(MonitorDelta {
                 mode: "full-split".to_owned(),
@@ -210,16 +243,16 @@ impl Session {
     fn endpoint(
         &mut self,
         spec: &EndpointSpec,
+        shape: Option<PercentileRatios>,
         after: bool,
         requests: u64,
-        environment: f64,
+        middle: f64,
     ) -> (EndpointSamples, f64) {
-        let (ratio, error_share) = if after {
-            (spec.ratio, spec.errors_after)
+        let error_share = if after {
+            spec.errors_after
         } else {
-            (1.0, spec.errors_before)
+            spec.errors_before
         };
-        let middle = (spec.p50_ms * 1_000.0 * ratio).ln() + environment;
         let middle = middle + 0.015 * normal(&mut self.rng);
         let mut samples = EndpointSamples::default();
         let mut sum_us = 0.0;
@@ -233,7 +266,8 @@ impl Session {
             let burst = if burst_left > 0 { 2.5f64.ln() } else { 0.0 };
             burst_left = burst_left.saturating_sub(1);
             let noise = spec.spread * normal(&mut self.rng) + wave + burst;
-            let response_us = (middle + noise).exp();
+            let shaped = shape.map_or(0.0, |shape| shape.at(noise));
+            let response_us = (middle + noise + shaped).exp();
             sum_us += response_us;
             if self.rng.random_bool(error_share.clamp(0.0, 1.0)) {
                 *samples.errors.entry(ErrorKind::Status).or_insert(0) += 1;
@@ -454,11 +488,4 @@ fn identity(spec: &EndpointSpec) -> EndpointIdentity {
         judged: true,
         share: None,
     }
-}
-
-/// A standard normal value (Box and Muller).
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius: f64 = 1.0 - rng.random::<f64>();
-    let angle: f64 = rng.random();
-    (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos()
 }

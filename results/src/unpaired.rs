@@ -51,7 +51,7 @@ pub fn compare_unpaired(
         .extend([before, after].into_iter().filter_map(format_warning));
     validity.warnings.extend(sides.doubt_of_probe());
     let (cells, saturation) = cells(before, &sides, policy);
-    let mut comparison = conclude(after, policy, cells, saturation, validity, 0, false, &sides);
+    let mut comparison = conclude(after, policy, cells, saturation, validity, None, &sides);
     comparison.label = format!("{} → {}", before.label, after.label);
     Ok(comparison)
 }
@@ -159,6 +159,14 @@ fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
             .map(|cores| cores.to_string());
         let steal = record.blocks.iter().filter_map(|block| block.steal_share);
         let steal = steal.fold(0.0, f64::max) * 100.0;
+        let pressure = record
+            .blocks
+            .iter()
+            .filter_map(|block| block.cpu_pressure_share);
+        // In tens: it is never twice the same.
+        let pressure = pressure
+            .reduce(f64::max)
+            .map(|share| format!("about {:.0} %", (share * 10.0).round() * 10.0));
         let round_trip = record.load.store_round_trip_us.map(|us| format!("{us} µs"));
         [
             ("measured", record.created_utc.clone()),
@@ -170,6 +178,10 @@ fn soft_differences(before: &RunRecord, after: &RunRecord) -> Vec<String> {
             ("CPU quota", known(&quota)),
             ("co-located", record.machine.colocated.to_string()),
             ("most CPU time stolen", format!("{steal:.0} %")),
+            (
+                "most time with something waiting for a core",
+                known(&pressure),
+            ),
             ("store round trip", known(&round_trip)),
             ("unstall", record.harness.version.clone()),
             ("service commit", of_arm(|arm| &arm.git)),

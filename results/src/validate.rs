@@ -72,6 +72,7 @@ impl RunRecord {
         if let Some(capacity) = &self.load.capacity {
             capacity.validate("load.capacity")?;
         }
+        self.validate_looks()?;
         let is_open = self.load.model == level::OPEN;
         if is_open == self.load.open.is_some() {
             return Ok(());
@@ -82,6 +83,26 @@ impl RunRecord {
             format!(
                 "{found} although the model is {:?}; an open load has it, others don't",
                 self.load.model
+            ),
+        )
+    }
+
+    /// Looks come one after the other, the last after all pairs.
+    fn validate_looks(&self) -> Result<(), Violation> {
+        let looks = &self.load.looks;
+        let ascending = looks
+            .iter()
+            .zip([0].iter().chain(looks))
+            .all(|(next, one)| next > one);
+        let last = looks.last().is_none_or(|last| *last == self.load.pairs);
+        if ascending && last {
+            return Ok(());
+        }
+        violation(
+            "load.looks".to_owned(),
+            format!(
+                "{looks:?}, expected numbers of pairs in ascending order up to the {} planned",
+                self.load.pairs
             ),
         )
     }

@@ -158,13 +158,12 @@ fn open(
     for version in [before, after] {
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
-    let design = Design::new(
-        arguments.design.pairs,
-        levels.keys.clone(),
-        alpha,
-        seed,
-        requests,
-    )?;
+    // Looks replace the pairs, so whatever those are they must not be refused.
+    let planned = &arguments.design;
+    let last = planned.looks.last().copied().unwrap_or_default(); // none: the pairs
+    let pairs = last.max(planned.pairs);
+    let design = Design::new(pairs, levels.keys.clone(), alpha, seed, requests)?
+        .with_looks(planned.looks.clone(), alpha)?;
     let turns = session::turns(&design, |key| levels.load(key));
     let open_record = levels.open.as_ref().and_then(OpenLevels::record);
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);
@@ -182,7 +181,7 @@ fn open(
         probe: opening::probe(&plan),
         open: open_record,
         capacity: None,
-        looks: Vec::new(),
+        looks: design.looks().to_vec(),
     };
     Opening {
         placement: Placement::of(common),

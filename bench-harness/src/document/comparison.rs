@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstall_results::comparison::{
-    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Metric, Outcome, Scale,
+    Cell, Change, Comparison, Criterion, Decision, Estimate, Family, Looks, Metric, Outcome, Scale,
 };
 use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
@@ -39,8 +39,16 @@ pub(crate) struct ComparisonDocument {
     blind_spots: Vec<String>,
     /// Pairs compared.
     pairs: u32,
-    /// Significance level of every test and bound.
+    /// Significance level of every test and bound; with `looks` that of the look.
     alpha: f64,
+    /// Where it stands among the looks that were planned; `null` where one was, after all pairs.
+    looks: Option<LooksDocument>,
+    /// Pairs of a new measurement that would probably settle an inconclusive one.
+    pairs_needed: Option<u32>,
+    /// How long that would take.
+    minutes_needed: Option<f64>,
+    /// Index in `cells` of the one that needs most pairs.
+    neediest_cell: Option<usize>,
     /// False when the versions were measured in different sessions: advisory then.
     paired: bool,
     /// Faults of our own that spoil the numbers.
@@ -76,6 +84,27 @@ struct StepDocument {
     id: String,
     /// What the step did.
     title: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct LooksDocument {
+    /// After how many pairs each is.
+    planned: Vec<u32>,
+    /// The significance level of each; they add up to the policy's.
+    alphas: Vec<f64>,
+    /// The look that it stands at, from 1; 0 before the first, where nothing is judged.
+    number: usize,
+}
+
+impl From<&Looks> for LooksDocument {
+    fn from(looks: &Looks) -> Self {
+        Self {
+            planned: looks.planned.clone(),
+            alphas: looks.alphas.clone(),
+            number: looks.number(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -219,6 +248,10 @@ impl ComparisonDocument {
             blind_spots: comparison.blind_spots.clone(),
             pairs: comparison.pairs,
             alpha: comparison.alpha,
+            looks: comparison.looks.as_ref().map(LooksDocument::from),
+            pairs_needed: comparison.pairs_needed,
+            minutes_needed: comparison.minutes_needed.and_then(finite),
+            neediest_cell: comparison.neediest_cell,
             paired: comparison.paired,
             faults: comparison.validity.faults.clone(),
             warnings: comparison.validity.warnings.clone(),

@@ -74,10 +74,7 @@ fn sessions_are_kept_go_on_and_make_a_certificate() {
     let other = ["--pairs", "6", "--requests", "40", "--sessions", "4"];
     calibrate(folder.path(), &service.url(), &other)
         .assert_code(2)
-        .assert_stderr(&[
-            "pairs 5 there, 6 here",
-            "a folder of their own",
-        ]);
+        .assert_stderr(&["pairs 5 there, 6 here", "a folder of their own"]);
     judging(folder.path());
 }
 

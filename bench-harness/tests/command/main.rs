@@ -9,6 +9,7 @@ mod exports;
 mod http2;
 mod importing;
 mod interruption;
+mod looks;
 mod measuring;
 mod mistakes;
 mod open;

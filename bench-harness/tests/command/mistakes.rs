@@ -42,7 +42,7 @@ fn help_names_the_commands_there_are_and_no_others() {
 fn mistakes_end_with_2_and_name_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = "http://127.0.0.1:9";
-    let cases: [(&[&str], &[&str]); 12] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&["rum"], &["run"]),
         (&["run", "tunnel", "--tarqet", target], &["--target"]),
         (
@@ -74,6 +74,25 @@ fn mistakes_end_with_2_and_name_the_fix() {
                 "ab", "tunnel", "--before", "sh", "--after", "sh", "--pairs", "4",
             ],
             &["4", "5"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "6,16,24",
+            ],
+            &["look 1 of 3", "6 pairs", "0.01", "7 or more"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "16,10",
+            ],
+            &["look 2 of 2", "ascending", "--looks 10,16,24"],
+        ),
+        (
+            &[
+                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "10,16", "--pairs",
+                "16",
+            ],
+            &["--looks", "--pairs"],
         ),
         (
             &[

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use unstall_results::comparison::Metric;
 use unstall_results::level::Level;
 use unstall_results::record::{Arm, ArmAccess, Block, CapacityLoad, Load, RunRecord};
 
@@ -178,6 +179,10 @@ fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
     }
     if load.pairs > 0 {
         facts.push(("Planned pairs", numbers::count(load.pairs.into())));
+        if !load.looks.is_empty() {
+            let looks: Vec<String> = load.looks.iter().map(u32::to_string).collect();
+            facts.push(("Looks", format!("after {} pairs", looks.join(", "))));
+        }
     }
     facts.push(("Seed", load.seed.to_string()));
     facts.push(("State reset", text(&load.state_reset)));
@@ -285,13 +290,15 @@ fn block_table(
         table::number("p50"),
         table::number("Lag p99"),
         table::number("Stolen"),
+        table::number("Pressure"),
         table::text("Validity"),
     ];
     writeln!(out, "<details><summary>Blocks in run order</summary>")?;
     table::open(
         out,
         "One process start and one stretch of load each. Lag is how late the generator itself was; stolen is CPU \
-         time that the hypervisor gave to others.",
+         time that the hypervisor gave to others; pressure is the share of the time in which something on the \
+         machine waited for a core.",
         &columns,
     )?;
     for (index, (block, median_us)) in record.blocks.iter().zip(medians_us).enumerate() {
@@ -305,11 +312,18 @@ fn block_table(
     writeln!(out, "</details>")
 }
 
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(
+        || "–".to_owned(),
+        |share| numbers::value(Metric::ErrorRate, share * 100.0),
+    )
+}
+
 fn block_cells(load: &Load, index: usize, block: &Block, median_us: Option<u64>) -> Vec<String> {
     let dash = || "–".to_owned();
     let rate = if block.wall_ns > 0 {
         let per_second = numbers::as_f64(block.completed) / (numbers::as_f64(block.wall_ns) / 1e9);
-        numbers::value(unstall_results::comparison::Metric::Throughput, per_second)
+        numbers::value(Metric::Throughput, per_second)
     } else {
         dash()
     };
@@ -323,12 +337,8 @@ fn block_cells(load: &Load, index: usize, block: &Block, median_us: Option<u64>)
         rate,
         median_us.map_or_else(dash, numbers::ms_from_us),
         observed::quantile_us(&block.generator_lag, 0.99).map_or_else(dash, numbers::ms_from_us),
-        block.steal_share.map_or_else(dash, |share| {
-            numbers::value(
-                unstall_results::comparison::Metric::ErrorRate,
-                share * 100.0,
-            )
-        }),
+        percent(block.steal_share),
+        percent(block.cpu_pressure_share),
         if block.validity.ok {
             "✓ ok".to_owned()
         } else {

@@ -15,24 +15,25 @@ use super::certify::count;
 use super::noise::Session;
 use super::{ResampledSessions, VerdictCounts};
 use crate::compare::{CompareError, compare};
-use crate::design::{ArmName, first_arms};
+use crate::design::{ArmName, balanced_first_arms};
 use crate::policy::Policy;
 use crate::record::{Block, RunRecord};
 
 /// So that the same records make the same certificate.
 const SEED: u64 = 0x5E55_1035;
 
-/// Judges so many; `None` where there is no complete pair to draw.
+/// Judges so many; `None` where there is no complete pair to draw, or sessions end at looks, which
+/// pairs that were drawn can't do.
 pub(super) fn resample(
     sessions: &[Session<'_>],
     policy: &Policy,
     how_many: u32,
 ) -> Result<Option<ResampledSessions>, CompareError> {
     let pool: Vec<Vec<&Block>> = sessions.iter().flat_map(complete_pairs).collect();
-    let Some(first) = sessions
+    let first = sessions
         .first()
-        .filter(|_| !pool.is_empty() && how_many > 0)
-    else {
+        .filter(|_| !pool.is_empty() && how_many > 0);
+    let Some(first) = first.filter(|session| session.record.load.looks.is_empty()) else {
         return Ok(None);
     };
     let mut shell = first.record.clone();
@@ -70,7 +71,7 @@ fn complete_pairs<'a>(session: &Session<'a>) -> Vec<Vec<&'a Block>> {
 fn deal(shell: &mut RunRecord, pool: &[Vec<&Block>], rng: &mut ChaCha8Rng) {
     shell.load.seed = rng.random();
     shell.blocks.clear();
-    for (pair, first) in (0..).zip(first_arms(shell.load.pairs, rng)) {
+    for (pair, first) in (0..).zip(balanced_first_arms(shell.load.pairs, rng)) {
         let second = match first {
             ArmName::Before => ArmName::After,
             ArmName::After => ArmName::Before,
