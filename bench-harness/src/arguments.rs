@@ -273,16 +273,6 @@ pub(crate) struct AbArguments {
     pub(crate) after: String,
     #[command(flatten)]
     pub(crate) access: AccessArguments,
-    /// Instead of pairs: judge after each of these numbers of pairs, for example 10,16,24, and end
-    /// at the first that settles it; all looks together are wrong as seldom as one
-    #[arg(
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        conflicts_with = "pairs"
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) looks: Vec<u32>,
     #[command(flatten)]
     pub(crate) design: DesignArguments,
     #[command(flatten)]

@@ -4,8 +4,8 @@ use crate::arguments::Command;
 use crate::console::{Console, Outcome};
 
 mod ab;
-mod calibrate;
 mod baseline_gate;
+mod calibrate;
 mod capacity;
 mod compare;
 mod demo;

@@ -69,7 +69,6 @@ impl CalibrateArguments {
             before: self.target.clone(),
             after: self.target,
             access: self.access,
-            looks: Vec::new(),
             design: self.design,
             start: self.start,
             certificate: None,

@@ -13,6 +13,16 @@ pub(crate) struct DesignArguments {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) pairs: u32,
+    /// Instead of pairs: judge after each of these numbers of pairs, for example 10,16,24, and end
+    /// at the first that settles it; all looks together are wrong as seldom as one
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with = "pairs"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) looks: Vec<u32>,
     /// Users at once [default: 20]; several levels multiply the blocks
     #[arg(short = 'c', long, value_name = "N,…", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -163,13 +163,11 @@ fn open(
         opening::allow_users(levels.users_max(), &plan, version.target())?;
     }
     // Looks replace the pairs, so whatever those are they must not be refused.
-    let pairs = arguments.design.pairs;
-    let pairs = arguments
-        .looks
-        .last()
-        .map_or(pairs, |last| pairs.max(*last));
+    let planned = &arguments.design;
+    let last = planned.looks.last().copied().unwrap_or_default(); // none: the pairs
+    let pairs = last.max(planned.pairs);
     let design = Design::new(pairs, levels.keys.clone(), alpha, seed, requests)?
-        .with_looks(arguments.looks.clone(), alpha)?;
+        .with_looks(planned.looks.clone(), alpha)?;
     let turns = session::turns(&design, |key| levels.load(key));
     let open_record = levels.open.as_ref().and_then(OpenLevels::record);
     let (warmup_per_user, warmup_ms_min) = opening::warmup(common.warmup);

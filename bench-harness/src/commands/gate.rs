@@ -11,7 +11,6 @@ use unstall_reports::markdown::{self, Limit, Placement};
 
 use super::baseline_gate;
 use crate::arguments::GateArguments;
-use crate::baseline_gate;
 use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};

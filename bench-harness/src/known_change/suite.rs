@@ -22,8 +22,10 @@ use crate::opening::{self, Opening};
 use crate::record_file::Placement;
 use crate::session::{self, Stage};
 
-/// Users at once.
+/// Users at once, where a clock decides.
 const USERS: u32 = 20;
+/// And where not: a busy machine still lets so few go on time.
+const USERS_COUNTED: u32 = 5;
 /// Requests per block: as many as a p95 takes.
 const REQUESTS: u64 = 400;
 /// Warm-up rounds per user and ms: enough to open every connection.
@@ -81,7 +83,7 @@ impl Findings {
 /// # Errors
 /// If the design of the settings can't show anything.
 pub(crate) fn run(settings: &Settings, console: &Console, stop: &Stop) -> anyhow::Result<Findings> {
-    design(settings.pairs, settings.seed)?;
+    design(settings.pairs, USERS, settings.seed)?;
     let folder = tempfile::tempdir().context("no folder for records could be made")?;
     let mut cases = Vec::new();
     for case in ALL {
@@ -182,7 +184,7 @@ impl Trial<'_> {
             imported: None,
         };
         let arms = [arm("near"), arm("far")];
-        self.measure(plan, arms, stage, self.settings.pairs, attempt)
+        self.measure(plan, arms, stage, (self.settings.pairs, USERS), attempt)
     }
 
     fn told(&self, change: ServiceChange, attempt: u64) -> anyhow::Result<Comparison> {
@@ -195,20 +197,21 @@ impl Trial<'_> {
             imported: None,
         });
         let pairs = self.settings.pairs.min(PAIRS_COUNTED);
-        self.measure(plan(TOLD_ROUTE)?, arms, stage, pairs, attempt)
+        let size = (pairs, USERS_COUNTED);
+        self.measure(plan(TOLD_ROUTE)?, arms, stage, size, attempt)
     }
 
-    /// A session as `ab` has it.
+    /// A session of so many pairs and users, as `ab` has it.
     fn measure(
         &self,
         plan: Arc<Plan>,
         [before, after]: [Arm; 2],
         mut stage: impl Stage,
-        pairs: u32,
+        (pairs, users): (u32, u32),
         attempt: u64,
     ) -> anyhow::Result<Comparison> {
         let seed = self.settings.seed.wrapping_add(attempt);
-        let design = design(pairs, seed)?;
+        let design = design(pairs, users, seed)?;
         let amount = Amount::PerEndpoint(REQUESTS);
         let turns = session::turns(&design, |users| LoadModel::Closed { users, amount });
         let path = self
@@ -238,9 +241,9 @@ impl Trial<'_> {
     }
 }
 
-fn design(pairs: u32, seed: u64) -> anyhow::Result<Design> {
+fn design(pairs: u32, users: u32, seed: u64) -> anyhow::Result<Design> {
     let alpha = Policy::default().alpha;
-    Ok(Design::new(pairs, vec![USERS], alpha, seed, REQUESTS)?)
+    Ok(Design::new(pairs, vec![users], alpha, seed, REQUESTS)?)
 }
 
 fn load(design: &Design, seed: u64) -> Load {

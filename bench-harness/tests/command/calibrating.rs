@@ -74,10 +74,7 @@ fn sessions_are_kept_go_on_and_make_a_certificate() {
     let other = ["--pairs", "6", "--requests", "40", "--sessions", "4"];
     calibrate(folder.path(), &service.url(), &other)
         .assert_code(2)
-        .assert_stderr(&[
-            "pairs 5 in the certificate, 6 here",
-            "a folder of their own",
-        ]);
+        .assert_stderr(&["pairs 5 there, 6 here", "a folder of their own"]);
     judging(folder.path());
 }
 
@@ -103,8 +100,8 @@ fn judging(folder: &Path) {
     );
 
     let text = std::fs::read_to_string(folder.join("cal/calibration.json")).expect("a file");
-    // The policy's limit of 4 % is below what 5 small blocks can show.
-    let policy = "[metrics.response_p50]\nlimit = 3.5\n";
+    // A limit of 3.5 % is below what 5 small blocks can show.
+    let policy = "[metrics.response_p50]\nlimit = 3.5\nfloor = 0\n";
     std::fs::write(folder.join("tight.toml"), policy).expect("a policy");
     let tight = call(
         folder,
@@ -195,7 +192,7 @@ fn ab_refuses_a_certificate_of_another_design_before_it_measures() {
     };
     ab("41")
         .assert_code(2)
-        .assert_stderr(&["requests per endpoint and block 40 in the certificate, 41 here"]);
+        .assert_stderr(&["requests per endpoint and block 40 there, 41 here"]);
     let sent = service.truth("/delay/2").receive_to_send_ns.len();
     assert_eq!(sent, 0, "refused before the first request");
     let fits = ab("40");

@@ -20,7 +20,7 @@ impl std::fmt::Display for DesignDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} {} in the certificate, {} here",
+            "{} {} there, {} here",
             self.key, self.certified, self.found
         )
     }

@@ -22,17 +22,18 @@ use crate::record::{Block, RunRecord};
 /// So that the same records make the same certificate.
 const SEED: u64 = 0x5E55_1035;
 
-/// Judges so many; `None` where there is no complete pair to draw.
+/// Judges so many; `None` where there is no complete pair to draw, or sessions end at looks, which
+/// pairs that were drawn can't do.
 pub(super) fn resample(
     sessions: &[Session<'_>],
     policy: &Policy,
     how_many: u32,
 ) -> Result<Option<ResampledSessions>, CompareError> {
     let pool: Vec<Vec<&Block>> = sessions.iter().flat_map(complete_pairs).collect();
-    let Some(first) = sessions
+    let first = sessions
         .first()
-        .filter(|_| !pool.is_empty() && how_many > 0)
-    else {
+        .filter(|_| !pool.is_empty() && how_many > 0);
+    let Some(first) = first.filter(|session| session.record.load.looks.is_empty()) else {
         return Ok(None);
     };
     let mut shell = first.record.clone();
