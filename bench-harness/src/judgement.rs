@@ -1,6 +1,8 @@
 //! Records and what follows from them: the part that `ab`, `compare`, `gate`, `report`
 //! and `demo` have in common.
 
+mod looking;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -25,8 +27,8 @@ use crate::document::{
 use crate::exit::ExitStatus;
 use crate::exports::Exports;
 use crate::identity;
-use crate::looking::Looking;
 use crate::session::{Agenda, Ended, Session, Stage};
+use looking::Looking;
 
 /// The arms of a record that compares.
 pub(crate) const BEFORE: &str = ArmName::Before.as_str();

@@ -16,7 +16,6 @@ mod inputs;
 mod interrupt;
 mod judgement;
 mod known_change;
-mod looking;
 mod opening;
 mod private_servers;
 mod progress;
@@ -24,11 +23,9 @@ mod proof_text;
 mod prover;
 mod record_file;
 mod selftest;
-mod served;
 mod session;
 mod torture;
 mod version;
-mod watch_view;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os()) {

@@ -1,5 +1,7 @@
 //! Who catches the calls of a service under proof.
 
+pub(crate) mod served;
+
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use unstall_bench_harness::monitor_client::{Sight, TOKEN_VARIABLE};
 use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE};
 use unstall_loop_monitor::outside::tracer::{self, TraceEvent, TraceOptions, Tracer};
 
-use crate::served::Served;
+use served::Served;
 
 /// Catches what a service calls between two moments.
 pub(crate) trait Prover {

@@ -15,7 +15,7 @@ use crate::console::{Console, Outcome};
 use crate::document::proof::ProofDocument;
 use crate::document::{Content, FileDocument, FileKind};
 use crate::proof_text::{self, Style};
-use crate::served::{Drives, Served};
+use crate::prover::served::{Drives, Served};
 use crate::version::Version;
 use crate::{inputs, interrupt, opening, prover};
 

@@ -1,15 +1,17 @@
 //! `unstall watch`: which calls hold another process's event loop, with no change to it.
 
+mod view;
+
 use std::time::{Duration, Instant};
 
 use console::Term;
 use unstall_loop_monitor::outside::{Watch, WatchOptions};
 use unstall_loop_monitor::watched::WatchSummary;
 
+use self::view::{CAUSES_AT_END, CAUSES_LIVE};
 use crate::arguments::WatchArguments;
 use crate::console::{Console, Outcome};
 use crate::interrupt;
-use crate::watch_view::{self, CAUSES_AT_END, CAUSES_LIVE};
 
 /// On a terminal the view is drawn again this often: quick for an eye.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);
@@ -39,7 +41,7 @@ pub(crate) fn execute(arguments: &WatchArguments, console: &Console) -> anyhow::
     let summary = watch.run(is_over, every, |summary| view.show(summary));
     view.clear();
     let mut outcome = Outcome {
-        text: watch_view::render(&summary, CAUSES_AT_END),
+        text: view::render(&summary, CAUSES_AT_END),
         ..Outcome::default()
     };
     outcome.content.watch = Some(summary);
@@ -70,7 +72,7 @@ impl View {
 
     fn show(&mut self, summary: &WatchSummary) {
         if self.terminal.is_none() {
-            crate::console::to_stderr(&watch_view::line(summary));
+            crate::console::to_stderr(&view::line(summary));
             return;
         }
         self.clear();
@@ -79,7 +81,7 @@ impl View {
         };
         let (height, width) = terminal.size();
         let rows = usize::from(height).saturating_sub(1);
-        let text = watch_view::render(summary, CAUSES_LIVE);
+        let text = view::render(summary, CAUSES_LIVE);
         // A line that wraps could not be taken back.
         let width = usize::from(width).saturating_sub(1);
         for line in text.lines().take(rows) {
