@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use unstall_reports::{annotations, junit, markdown};
 
 use crate::arguments::GateArguments;
-use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
+use crate::judgement::certified::{self, Certified};
 use crate::record_file;
 
 /// Where GitHub shows Markdown beside a job.
