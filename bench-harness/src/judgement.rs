@@ -19,7 +19,6 @@ use unstall_results::policy::{Consequence, Policy};
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 
-use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::document::{
     CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument, VerdictName,
@@ -29,6 +28,10 @@ use crate::exports::Exports;
 use crate::identity;
 use crate::session::{Agenda, Ended, Session, Stage};
 use looking::Looking;
+
+use certified::Certified;
+
+pub(crate) mod certified;
 
 /// The arms of a record that compares.
 pub(crate) const BEFORE: &str = ArmName::Before.as_str();

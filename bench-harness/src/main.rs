@@ -5,7 +5,6 @@ use std::process::ExitCode;
 mod agent_worker;
 mod arguments;
 mod before_block;
-mod certified;
 mod commands;
 mod console;
 mod document;

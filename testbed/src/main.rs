@@ -4,14 +4,14 @@
 
 use std::error::Error;
 
+mod playground;
 mod proxied;
-mod servers;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
-        None => servers::keep(false),
-        Some("--delayed") => servers::keep(true),
+        None => playground::serve(false),
+        Some("--delayed") => playground::serve(true),
         Some("proxied") => proxied::serve(&words[1..]),
         Some(other) => {
             Err(format!("there is no option `{other}`; use --delayed or proxied").into())

@@ -10,9 +10,9 @@ use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
 use crate::arguments::AbArguments;
-use crate::certified::Certified;
 use crate::console::{Console, Outcome};
 use crate::exports::ExportFiles;
+use crate::judgement::certified::Certified;
 use crate::judgement::{AFTER, BEFORE, Judgement};
 use crate::opening::{self, Beside, OpenLevels, Opening};
 use crate::record_file::Placement;

@@ -11,10 +11,10 @@ use unstall_reports::markdown::{self, Limit, Placement};
 
 use super::baseline_gate;
 use crate::arguments::GateArguments;
-use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
+use crate::judgement::certified::{self, Certified};
 use crate::record_file;
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {

@@ -9,9 +9,9 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::{ReportArguments, ReportFormat};
-use crate::certified::{self, Certified};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
+use crate::judgement::certified::{self, Certified};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
 

@@ -138,7 +138,7 @@ fn judging(folder: &Path) {
         ["gate", "cal/session-001.json", "--certificate", "one.toml"],
     )
     .assert_code(2)
-    .assert_stderr(&["one.toml:1:1", "unstall calibrate"]);
+    .assert_stderr(&["one.toml:1:2", "unstall calibrate"]);
 
     let alarming = alarming(&text);
     std::fs::write(folder.join("alarming.json"), alarming).expect("a file");

@@ -16,6 +16,9 @@ pub struct DesignDifference {
     pub found: String,
 }
 
+/// How a key reads in a design.
+type KeyOf = fn(&CalibratedDesign) -> String;
+
 impl std::fmt::Display for DesignDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -91,7 +94,7 @@ impl CalibratedDesign {
     /// What differs and must not: all but the number of pairs and its looks, and the bystander probe
     /// until the other one has begun, since its route may turn out not to answer.
     pub(super) fn hard_differences(&self, other: &Self, begun: bool) -> Vec<DesignDifference> {
-        let keys: [(&'static str, fn(&Self) -> String); 8] = [
+        let keys: [(&'static str, KeyOf); 8] = [
             ("scenario", |of| of.scenario.clone()),
             ("scenario's hash", |of| of.scenario_sha256.clone()),
             ("load model", |of| of.load_model.clone()),

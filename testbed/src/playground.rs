@@ -1,4 +1,4 @@
-//! Private servers to play with: says where they are, and keeps them until Ctrl-C.
+//! Private servers to play with, until Ctrl-C.
 
 use std::error::Error;
 use std::io::Write;
@@ -6,8 +6,8 @@ use std::thread;
 
 use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Options, Testbed};
 
-/// Behind proxies with the usual round trip if `delayed`.
-pub(crate) fn keep(delayed: bool) -> Result<(), Box<dyn Error>> {
+/// Starts them, behind proxies with the usual round trip if asked, and says where they are.
+pub(crate) fn serve(delayed: bool) -> Result<(), Box<dyn Error>> {
     let testbed = Testbed::start(&Options::from_env())?;
     let mut database_url = testbed.database_url("postgres");
     let mut redis_url = testbed.redis_url();
