@@ -3,7 +3,9 @@
 
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
-use crate::comparison::{Cell, Comparison, Decision, Family, Outcome, Scale, Validity, Verdict};
+use crate::comparison::{
+    Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Scale, Validity, Verdict,
+};
 use crate::criteria::criteria;
 use crate::design::{blind_spots, pairs_min};
 use crate::headline::Findings;
@@ -129,6 +131,60 @@ impl Sides<'_> {
     }
 }
 
+/// How much there is to conclude from.
+struct Ground<'a> {
+    /// Pairs that it takes to show anything.
+    needed: u32,
+    paired: bool,
+    pairs: u32,
+    looks: Option<&'a Looks>,
+    before_first_look: bool,
+    /// Whether a verdict may be given at all.
+    enough: bool,
+    /// Whether no request of either version succeeded.
+    nothing: bool,
+}
+
+impl<'a> Ground<'a> {
+    fn of(standing: Option<&'a Standing>, policy: &Policy, sides: &Sides<'_>) -> Self {
+        let needed = pairs_min(policy.alpha);
+        let pairs = standing.map_or(0, |standing| standing.pairs);
+        let pairs = u32::try_from(pairs).unwrap_or(u32::MAX);
+        let looks = standing.and_then(|standing| standing.looks.as_ref());
+        let before_first_look = looks.is_some_and(|looks| looks.reached.is_none());
+        let enough = match standing {
+            Some(_) => pairs >= needed && !before_first_look,
+            None => policy.unpaired == Unpaired::Judge,
+        };
+        Self {
+            needed,
+            paired: standing.is_some(),
+            pairs,
+            looks,
+            before_first_look,
+            enough,
+            nothing: sides.successes() == (0, 0),
+        }
+    }
+
+    /// What a measurement that settles it would take, where that can be told.
+    fn need(
+        &self,
+        verdict: Verdict,
+        cells: &[Cell],
+        slos: &[SloFinding],
+        record: &RunRecord,
+    ) -> Option<Need> {
+        let may_need = verdict == Verdict::Inconclusive
+            && self.paired
+            && !self.before_first_look
+            && (!self.nothing || self.pairs == 0);
+        may_need
+            .then(|| Need::of(cells, slos, self.pairs, self.needed, record))
+            .flatten()
+    }
+}
+
 /// Verdict and sentences from judged cells; `standing` is `None` of different sessions.
 pub(crate) fn conclude(
     record: &RunRecord,
@@ -139,36 +195,17 @@ pub(crate) fn conclude(
     standing: Option<&Standing>,
     sides: &Sides<'_>,
 ) -> Comparison {
-    let needed = pairs_min(policy.alpha);
-    let paired = standing.is_some();
-    let pairs = standing.map_or(0, |standing| standing.pairs);
-    let pairs = u32::try_from(pairs).unwrap_or(u32::MAX);
-    let looks = standing.and_then(|standing| standing.looks.as_ref());
-    let before_first_look = looks.is_some_and(|looks| looks.reached.is_none());
-    let enough = if paired {
-        pairs >= needed && !before_first_look
-    } else {
-        policy.unpaired == Unpaired::Judge
-    };
-    let nothing = sides.successes() == (0, 0);
+    let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
     let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
-    let seen = unseen.is_none();
-    let verdict = Evidence::new(&cells, &slos, &validity, nothing, enough, seen).verdict();
+    let evidence = Evidence::new(&cells, &slos, &validity, &ground, unseen.is_none());
+    let verdict = evidence.verdict();
     let worst_cell = worst_cell(&cells);
-    let unusable = unusable(verdict, paired, enough, nothing);
-    let step = record.step.as_ref();
-    let judged = step.map(|step| criteria(step, &record.scenario, &cells, policy, unusable));
-    let (criteria, doubt) = judged.map_or((Vec::new(), None), |step| (step.criteria, step.doubt));
+    let unusable = unusable(verdict, &ground);
+    let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
     let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
-    let may_need = verdict == Verdict::Inconclusive
-        && paired
-        && !before_first_look
-        && (!nothing || pairs == 0);
-    let need = may_need
-        .then(|| Need::of(&cells, &slos, pairs, needed, record))
-        .flatten();
+    let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
         saturation: &saturation,
@@ -177,15 +214,15 @@ pub(crate) fn conclude(
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
-        step,
+        step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
         successes: sides.successes(),
-        pairs,
-        pairs_min: needed,
-        paired,
+        pairs: ground.pairs,
+        pairs_min: ground.needed,
+        paired: ground.paired,
         policy,
-        looks,
+        looks: ground.looks,
         need: need.as_ref(),
     };
     Comparison {
@@ -198,14 +235,14 @@ pub(crate) fn conclude(
         headline: findings.headline(),
         next_action: findings.next_action(),
         reasons: findings.reasons(),
-        blind_spots: blind_spots_of(record, paired.then_some(pairs), policy),
-        pairs,
+        blind_spots: blind_spots_of(record, ground.paired.then_some(ground.pairs), policy),
+        pairs: ground.pairs,
         alpha: policy.alpha,
-        looks: looks.cloned(),
+        looks: ground.looks.cloned(),
         pairs_needed: need.as_ref().map(|need| need.pairs),
         minutes_needed: need.as_ref().and_then(|need| need.minutes),
         neediest_cell: need.as_ref().and_then(|need| need.cell),
-        paired,
+        paired: ground.paired,
         criteria,
         saturation,
         validity,
@@ -215,13 +252,27 @@ pub(crate) fn conclude(
     }
 }
 
+/// A step's criteria, and the index of the one that keeps it from being kept.
+fn criteria_of(
+    record: &RunRecord,
+    cells: &[Cell],
+    policy: &Policy,
+    unusable: Option<&str>,
+) -> (Vec<Criterion>, Option<usize>) {
+    let Some(step) = &record.step else {
+        return (Vec::new(), None);
+    };
+    let judged = criteria(step, &record.scenario, cells, policy, unusable);
+    (judged.criteria, judged.doubt)
+}
+
 /// Why a step's criteria may not be judged at all.
-fn unusable(verdict: Verdict, paired: bool, enough: bool, nothing: bool) -> Option<&'static str> {
+fn unusable(verdict: Verdict, ground: &Ground<'_>) -> Option<&'static str> {
     match verdict {
         Verdict::Invalid => Some("the measurement is invalid"),
-        _ if paired && !enough => Some("too few pairs"),
-        _ if !enough => Some("different sessions"),
-        _ if nothing => Some("nothing succeeded"),
+        _ if ground.paired && !ground.enough => Some("too few pairs"),
+        _ if !ground.enough => Some("different sessions"),
+        _ if ground.nothing => Some("nothing succeeded"),
         _ => None,
     }
 }
@@ -268,16 +319,15 @@ impl<'a> Evidence<'a> {
         cells: &'a [Cell],
         slos: &'a [SloFinding],
         validity: &'a Validity,
-        is_empty: bool,
-        may_judge: bool,
+        ground: &Ground<'_>,
         may_pass: bool,
     ) -> Self {
         Self {
             cells,
             slos,
             validity,
-            is_empty,
-            may_judge,
+            is_empty: ground.nothing,
+            may_judge: ground.enough,
             may_pass,
         }
     }

@@ -8,6 +8,7 @@
 
 mod bystander;
 mod capacity;
+mod envelope;
 pub mod naive;
 mod normal;
 mod open;
@@ -25,11 +26,11 @@ use rand::{RngExt, SeedableRng};
 
 use crate::histogram::LatencyHistogram;
 use crate::record::{
-    Arm, Block, BlockValidity, BlockedTime, EndpointIdentity, EndpointSamples, ErrorKind, Harness,
-    Load, Machine, MonitorDelta, MonitorEndpoint, ProcessUse, RunRecord, SCHEMA_MAJOR,
-    SCHEMA_MINOR, SCHEMA_NAME, ScenarioIdentity, Schema, Second, StepIdentity, ThreadCount,
+    Block, BlockValidity, BlockedTime, EndpointSamples, ErrorKind, MonitorDelta, MonitorEndpoint,
+    ProcessUse, RunRecord, Second, ThreadCount,
 };
 
+use envelope::envelope;
 use normal::{normal, normal_pair};
 use percentile_ratios::PercentileRatios;
 use session::Rhythm;
@@ -156,15 +157,18 @@ impl Session {
         self.drift + trend + rhythm + 0.03 * normal(&mut self.rng) + place
     }
 
-    fn block(
+    /// Of each endpoint its samples and what the monitor counted; and how long all requests took.
+    fn measured(
         &mut self,
-        pair: u32,
         position: u32,
         after: bool,
         requests: u64,
         endpoints: &[EndpointSpec],
-        clock_ns: &mut u64,
-    ) -> Block {
+    ) -> (
+        BTreeMap<String, EndpointSamples>,
+        BTreeMap<String, MonitorEndpoint>,
+        f64,
+    ) {
         let environment = self.environment(position);
         let mut samples = BTreeMap::new();
         let mut monitored = BTreeMap::new();
@@ -177,18 +181,29 @@ impl Session {
                 1.0
             };
             let middle = (spec.p50_ms * 1_000.0 * ratio).ln() + environment;
-            let (measured, sum_us) = if self.is_complete {
+            let (of_it, sum_us) = if self.is_complete {
                 self.endpoint(spec, shape, after, requests, middle)
             } else {
                 self.times(spec, shape, requests, middle)
             };
             busy_us += sum_us;
-            monitored.insert(
-                spec.name.clone(),
-                self.monitored(spec, after, requests, sum_us),
-            );
-            samples.insert(spec.name.clone(), measured);
+            let counted = self.monitored(spec, after, requests, sum_us);
+            monitored.insert(spec.name.clone(), counted);
+            samples.insert(spec.name.clone(), of_it);
         }
+        (samples, monitored, busy_us)
+    }
+
+    fn block(
+        &mut self,
+        pair: u32,
+        position: u32,
+        after: bool,
+        requests: u64,
+        endpoints: &[EndpointSpec],
+        clock_ns: &mut u64,
+    ) -> Block {
+        let (samples, monitored, busy_us) = self.measured(position, after, requests, endpoints);
         let wall_ns = (busy_us / 20.0 * 1_000.0) as u64 + 1;
         let started_mono_ns = *clock_ns;
         *clock_ns += wall_ns + 2_000_000_000;
@@ -385,111 +400,4 @@ fn series(
             max_us: all.max_us(),
         })
         .collect()
-}
-
-fn envelope(
-    seed: u64,
-    pairs: u32,
-    requests: u64,
-    endpoints: &[EndpointSpec],
-    blocks: Vec<Block>,
-) -> RunRecord {
-    let arm = |mode: &str| Arm {
-        command: Some(format!("reference --mode {mode} --port {{port}}")),
-        url: None,
-        git: Some("0123abc".to_owned()),
-        access: None,
-        imported: None,
-    };
-    RunRecord {
-        schema: Schema {
-            name: SCHEMA_NAME.to_owned(),
-            major: SCHEMA_MAJOR,
-            minor: SCHEMA_MINOR,
-        },
-        id: format!("synthetic-{seed}"),
-        label: "synthetic".to_owned(),
-        created_utc: "2026-01-01T00:00:00Z".to_owned(),
-        harness: Harness {
-            version: "0.1.0".to_owned(),
-            git: None,
-        },
-        machine: machine(),
-        floor: None,
-        scenario: ScenarioIdentity {
-            name: "synthetic".to_owned(),
-            sha256: "00".repeat(32),
-            endpoints: endpoints.iter().map(identity).collect(),
-        },
-        load: Load {
-            model: "closed".to_owned(),
-            levels: vec![20],
-            requests_per_endpoint: requests,
-            warmup_per_user: 5,
-            warmup_ms_min: 1_000,
-            pairs,
-            seed,
-            state_reset: "template+flush".to_owned(),
-            store_round_trip_us: Some(500),
-            store_round_trip_us_measured: Some(560),
-            probe: None,
-            open: None,
-            capacity: None,
-            looks: Vec::new(),
-        },
-        step: Some(step(endpoints)),
-        arms: [("before", "blocking"), ("after", "async")]
-            .map(|(name, mode)| (name.to_owned(), arm(mode)))
-            .into(),
-        blocks,
-        interrupted: false,
-        merged: None,
-    }
-}
-
-fn machine() -> Machine {
-    Machine {
-        class: "x86_64/2c/24g/linux-6.18".to_owned(),
-        cpu: "Synthetic CPU".to_owned(),
-        cores: 2,
-        memory_mib: 24_000,
-        kernel: "6.18.0".to_owned(),
-        governor: None,
-        cgroup_quota_cores: None,
-        colocated: true,
-    }
-}
-
-fn step(endpoints: &[EndpointSpec]) -> StepIdentity {
-    StepIdentity {
-        id: "2a".to_owned(),
-        title: "Usage check on async sessions".to_owned(),
-        branch: "feat/async-usage-service".to_owned(),
-        risk: "low".to_owned(),
-        impact: "Sending a message no longer waits for the usage query".to_owned(),
-        endpoints: endpoints.iter().map(|spec| spec.name.clone()).collect(),
-        criteria: [
-            ("p95", "better-or-flat"),
-            ("errors", "none-new"),
-            ("blocked", "down"),
-            ("threads", "down-or-flat"),
-        ]
-        .map(|(name, expected)| (name.to_owned(), expected.to_owned()))
-        .into(),
-    }
-}
-
-fn identity(spec: &EndpointSpec) -> EndpointIdentity {
-    let (method, rest) = spec
-        .name
-        .split_once(' ')
-        .unwrap_or(("GET", spec.name.as_str()));
-    EndpointIdentity {
-        name: spec.name.clone(),
-        method: method.to_owned(),
-        path: format!("/api/v1/{}", rest.replace(' ', "-")),
-        timeout_ms: 10_000,
-        judged: true,
-        share: None,
-    }
 }
