@@ -66,10 +66,10 @@ mod tests {
     use unstall_results::synthetic::{EndpointSpec, record};
 
     /// How many pairs a session measures whose blocks are those of a synthetic record.
-    fn pairs_measured(ratio: f64) -> usize {
+    fn pairs_measured(ratio: f64, spread: f64) -> usize {
         let spec = EndpointSpec {
             ratio,
-            spread: 0.2,
+            spread,
             ..EndpointSpec::new("GET a", 20.0)
         };
         let mut whole = record(1, 24, 400, &[spec]);
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn a_clear_answer_ends_it_at_the_first_look() {
-        assert_eq!(pairs_measured(1.5), 10, "a regression");
-        assert_eq!(pairs_measured(0.5), 10, "a pass");
+        assert_eq!(pairs_measured(1.5, 0.2), 10, "a regression");
+        assert_eq!(pairs_measured(0.5, 0.2), 10, "a pass");
     }
 
     #[test]
     fn what_is_not_settled_goes_on_to_the_last_pair() {
-        // Between margin and limit: 5 % and 20 % for p95.
-        assert_eq!(pairs_measured(1.12), 24);
+        // Between margin and limit, 5 % and 20 % for p95, and too noisy to say on which side.
+        assert_eq!(pairs_measured(1.09, 1.5), 24);
     }
 }

@@ -147,7 +147,8 @@ fn an_objective_is_a_row_in_every_output() {
         "::error title=Step 2a%3A objective GET usage p95<10ms missed",
     ]);
     let junit = read(folder, "g.xml");
-    let case = "name=\"objective GET usage c=20 p95&lt;10ms\"><failure type=\"objective\"";
+    let case =
+        "name=\"objective GET usage c=20 p95&lt;10ms\" time=\"0.000\"><failure type=\"objective\"";
     assert!(junit.contains(case), "{junit}");
     let markdown = read(folder, "g.md");
     assert!(
@@ -156,7 +157,7 @@ fn an_objective_is_a_row_in_every_output() {
     );
     let page = ["report", "same.json", "--policy", "p.toml", "-o", "r.html"];
     crate::program::call(folder, page).assert_code(1);
-    assert!(read(folder, "r.html").contains("<h3>Objectives</h3>"));
+    assert!(read(folder, "r.html").contains("<h4>Objectives</h4>"));
 }
 
 #[test]

@@ -175,7 +175,8 @@ impl Drop for SecureServer {
 /// The body of a good answer.
 fn body_of(target: &str, seen: &Mutex<Seen>) -> Bytes {
     let snapshot = lock(seen).snapshot.clone();
-    let snapshot = snapshot.filter(|_| target.ends_with(SNAPSHOT_PATH));
+    let path = target.split('?').next().unwrap_or(target);
+    let snapshot = snapshot.filter(|_| path.ends_with(SNAPSHOT_PATH));
     snapshot.unwrap_or(Bytes::from_static(OK))
 }
 

@@ -20,7 +20,7 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
         table::text("Outcome"),
         table::text("Found"),
     ];
-    writeln!(out, "<h3>Objectives</h3>")?;
+    writeln!(out, "<h4>Objectives</h4>")?;
     table::open(out, objectives::MEANING, &columns)?;
     for slo in objectives::worst_first(comparison) {
         let (sign, words) = objectives::outcome(slo, comparison.verdict);

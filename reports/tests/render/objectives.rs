@@ -63,7 +63,7 @@ fn the_page_has_a_table_of_them() {
     let measured = fixture::with_objectives();
     let page = html::render(&report(&measured));
     let table = page
-        .split("<h3>Objectives</h3>")
+        .split("<h4>Objectives</h4>")
         .nth(1)
         .expect("the heading");
     let table = table.split("</table>").next().expect("its end");
@@ -71,7 +71,7 @@ fn the_page_has_a_table_of_them() {
     let (record, mut comparison) = fixture::with_objectives();
     comparison.slos.clear();
     let without = html::render(&report(&(record, comparison)));
-    assert!(!without.contains("<h3>Objectives</h3>"));
+    assert!(!without.contains("<h4>Objectives</h4>"));
 }
 
 #[test]
