@@ -120,10 +120,12 @@ mod tests {
     use crate::synthetic::{self, EndpointSpec};
 
     fn record() -> RunRecord {
-        let endpoints = [
-            EndpointSpec::new("GET usage", 10.0),
-            EndpointSpec::new("POST message", 20.0),
-        ];
+        let blocking = |name, p50_ms| EndpointSpec {
+            blocked_before_ms: 4_000.0,
+            blocked_after_ms: 2_000.0,
+            ..EndpointSpec::new(name, p50_ms)
+        };
+        let endpoints = [blocking("GET usage", 10.0), blocking("POST message", 20.0)];
         let mut record = synthetic::record(1, 5, 40, &endpoints);
         synthetic::add_stalls(&mut record);
         record
@@ -144,6 +146,7 @@ mod tests {
         let overlapped =
             |stalls: &Stalls| -> u64 { stalls.blame.iter().map(|blame| blame.overlapped_us).sum() };
         let all: u64 = stalls.iter().map(|stalls| overlapped(stalls)).sum();
+        assert!(all > 0);
         assert_eq!(overlapped(&before.sum), all);
         let in_pairs: u64 = before.pairs().values().sum();
         assert_eq!(in_pairs, all);
