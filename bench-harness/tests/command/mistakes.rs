@@ -32,10 +32,8 @@ fn help_names_the_commands_there_are_and_no_others() {
         let own = call(folder.path(), [command, "--help"]);
         own.assert_code(0);
     }
-    for later in ["replay"] {
-        assert!(!help.stdout.contains(&format!("\n  {later} ")), "{later}");
-        call(folder.path(), [later]).assert_code(2);
-    }
+    assert!(!help.stdout.contains("\n  replay "));
+    call(folder.path(), ["replay"]).assert_code(2);
 }
 
 #[test]
