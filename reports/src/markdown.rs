@@ -1,7 +1,7 @@
 //! The report as Markdown, for a step summary or a comment in a code review.
 //!
 //! Both have size limits, so a report that is too long is written with less of it: worst first, and
-//! the rest is counted ([`detail`]). The first line is hidden and always the same, so that a bot finds
+//! the rest is counted (`markdown/detail.rs`). The first line is hidden and always the same, so that a bot finds
 //! the comment that it wrote before.
 
 mod compared;

@@ -1,6 +1,6 @@
 //! Results of other tools as records: k6, wrk, wrk2, oha, and HdrHistogram's interval log.
 //!
-//! Each form is read into what the tool saw ([`seen::Seen`]), which is then made a record of one
+//! Each form is read into what the tool saw (`seen::Seen`), which is then made a record of one
 //! version. What a tool doesn't tell stays unknown and is listed in the record; nothing is
 //! interpolated. There are no blocks, so that a comparison with an import is advice.
 
