@@ -18,6 +18,7 @@ case $GATE_FOLDER in
 esac
 mkdir -p -- "$GATE_FOLDER"
 judging=()
+measured=0
 [ -z "$GATE_POLICY" ] || judging+=(--policy "$GATE_POLICY")
 [ -z "$GATE_CERTIFICATE" ] || judging+=(--certificate "$GATE_CERTIFICATE")
 
@@ -32,10 +33,9 @@ else
     # One record is a file, several are files in a folder.
     out=$GATE_FOLDER/record.json
     [ "${#scenarios[@]}" -eq 1 ] || out=$GATE_FOLDER/records
-    code=0
     "$GATE_UNSTALL" ab --before "$GATE_BEFORE" --after "$GATE_AFTER" --pairs "$GATE_PAIRS" \
-        --out "$out" --force "${judging[@]}" "${arguments[@]}" -- "${scenarios[@]}" || code=$?
-    case $code in
+        --out "$out" --force "${judging[@]}" "${arguments[@]}" -- "${scenarios[@]}" || measured=$?
+    case $measured in
     0 | 1 | 3 | 4) ;; # Measured; the gate judges by the policy.
     *) fail "Nothing was measured: the log above says why." ;;
     esac
@@ -52,6 +52,9 @@ case $code in
 0 | 1 | 3 | 4) ;;
 *) fail "Nothing was judged: the log above says why." ;;
 esac
+# No record tells that a session broke off, or that a scenario was never measured, and a part must
+# not pass for the whole.
+[ "$code" -ne 0 ] || code=$measured
 printf 'exit-code=%s\nfolder=%s\n' "$code" "$GATE_FOLDER" >>"$GITHUB_OUTPUT"
 
 # Its exit code repeats the verdict; any other says that there is no page.

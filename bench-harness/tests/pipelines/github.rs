@@ -170,6 +170,28 @@ fn records_are_judged_and_everything_is_written_where_the_job_reads_it() {
 
 /// A program in the place of `unstall` writes down how it is called.
 #[test]
+fn what_broke_off_is_no_pass_whatever_its_record_says() {
+    for (measured, judged, code) in [(3, 0, 3), (4, 0, 4), (3, 1, 1), (0, 4, 4), (0, 0, 0)] {
+        let mut job = Job::new(&[
+            ("scenario", "tunnel"),
+            ("before", "server --port {port}"),
+            ("after", "http://127.0.0.1:9"),
+            ("folder", "out"),
+        ]);
+        job.stage.program(
+            "unstall",
+            &format!(
+                "#!/bin/sh\nmkdir -p out; [ \"$1\" != ab ] || exit {measured}\nexit {judged}\n"
+            ),
+        );
+        let (ended, said) = job.step("gate");
+        assert_eq!(ended, Some(0), "{said}");
+        assert_eq!(job.outputs()["exit-code"], code.to_string(), "{said}");
+        assert_eq!(job.step("verdict").0, Some(code));
+    }
+}
+
+#[test]
 fn a_measurement_gets_its_arguments_whole() {
     let before = "server --port {port} --name 'a b' $(touch owned)";
     let mut job = Job::new(&[
