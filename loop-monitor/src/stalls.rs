@@ -129,9 +129,7 @@ impl StallRing {
             Wanted::Newest => seen.saturating_sub(NEWEST),
             Wanted::After(number) => number.max(seen.saturating_sub(kept_max)),
         };
-        // Copied, so that nobody who has a line to tell waits for a reader.
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let lines = self.lines_so_far();
         let told = (oldest..seen).filter_map(|before| self.read(before + 1));
         let told = told.filter_map(|(number, [began_ns, ended_ns, blocked_ns, what])| {
             let (endpoint, line, part) = unpacked(what);
@@ -151,6 +149,12 @@ impl StallRing {
             kept_max,
             told: told.collect(),
         }
+    }
+
+    /// Copied, so that nobody who has a line to tell waits for a reader.
+    fn lines_so_far(&self) -> Vec<String> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(ToString::to_string).collect()
     }
 
     /// One of them, unless it isn't there any more, or isn't there yet.

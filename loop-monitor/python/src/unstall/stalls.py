@@ -45,17 +45,20 @@ class Stalls:
         self._ring = array("Q", bytes(8 * _WORDS * kept_max))
         self._names: dict[tuple[str, str], int] = {}
         # Who reads holds it for less than a millisecond; only steps that took longer wait for it.
-        self._lock = threading.Lock()
+        # Making the pair of names may collect garbage, and with it end a dropped request's step,
+        # which comes here again on the same thread.
+        self._lock = threading.RLock()
 
     def note(self, endpoint: str, part: str, began_ns: int, stretch: Stretch) -> None:
         """Keep a step. Names of endpoints are bounded, and so are the numbers given to them."""
         with self._lock:
             number = self._names.setdefault((endpoint, part), len(self._names))
+            # From here on nothing is made that could collect.
             at = self.seen % self.kept_max * _WORDS
             ring = self._ring
             ring[at] = began_ns
             ring[at + 1] = stretch.wall_ns
-            ring[at + 2] = max(0, stretch.slept_ns + stretch.fault_ns)
+            ring[at + 2] = min(max(0, stretch.slept_ns + stretch.fault_ns), stretch.wall_ns)
             ring[at + 3] = number
             self.seen += 1
 
