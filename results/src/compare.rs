@@ -198,7 +198,9 @@ pub(crate) fn conclude(
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
     let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
-    let evidence = Evidence::new(&cells, &slos, &validity, &ground, unseen.is_none());
+    // A part of a measurement may show harm; that there is none only the whole can.
+    let may_pass = unseen.is_none() && !record.interrupted;
+    let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
     let verdict = evidence.verdict();
     let worst_cell = worst_cell(&cells);
     let unusable = unusable(verdict, &ground);
@@ -214,6 +216,7 @@ pub(crate) fn conclude(
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
+        broke_off: record.interrupted,
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),

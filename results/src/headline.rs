@@ -29,6 +29,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) worst: Option<&'a Cell>,
     /// A latency of which nothing could be judged for want of requests.
     pub(crate) unseen: Option<&'a Cell>,
+    /// The measurement was stopped before its plan was done.
+    pub(crate) broke_off: bool,
     pub(crate) step: Option<&'a StepIdentity>,
     pub(crate) faults: &'a [String],
     /// Failed requests before and after.
@@ -268,6 +270,13 @@ impl Findings<'_> {
             )
         }));
         named.extend(self.slo_sentences(|of| matches!(of, SloOutcome::CantTell { .. })));
+        if self.broke_off {
+            named.push(format!(
+                "The measurement broke off after {}: a part of it may show harm, and only the \
+                 whole that there is none.",
+                wording::plural(u64::from(self.pairs), "pair")
+            ));
+        }
         if named.is_empty() {
             return vec![
                 "No cell could be judged: each has too few requests or was not measured."

@@ -157,6 +157,32 @@ fn stopped_after_three_pairs() {
 }
 
 #[test]
+fn what_broke_off_never_passes() {
+    let mut whole = record(1, 10, 400, &two_endpoints());
+    assert_eq!(
+        compare(&whole, &Policy::default()).unwrap().verdict,
+        Verdict::Pass
+    );
+    whole.blocks.truncate(14);
+    whole.interrupted = true;
+    let broken = compare(&whole, &Policy::default()).unwrap();
+    assert_eq!((broken.verdict, broken.pairs), (Verdict::Inconclusive, 7));
+    let said = broken.reasons.join(" ");
+    assert!(said.contains("broke off after 7 pairs"), "{said}");
+    assert_eq!(
+        broken.next_action,
+        "Measure again and let it run to its end."
+    );
+    // The same blocks of a shorter plan are a whole.
+    whole.interrupted = false;
+    whole.load.pairs = 7;
+    assert_eq!(
+        compare(&whole, &Policy::default()).unwrap().verdict,
+        Verdict::Pass
+    );
+}
+
+#[test]
 fn stopped_before_the_first_pair() {
     let mut stopped = record(1, 10, 400, &two_endpoints());
     stopped.blocks.clear();

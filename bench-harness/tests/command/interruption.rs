@@ -96,7 +96,8 @@ fn one_interrupt_saves_and_reports() {
         send(&child, signal);
         let call = Call::of(child.wait_with_output().expect("ends"));
         let document = call.document();
-        assert!(matches!(call.code, Some(0 | 1 | 3 | 4)), "{call:#?}");
+        // A part of a measurement never passes.
+        assert!(matches!(call.code, Some(1 | 3 | 4)), "{call:#?}");
         assert_eq!(
             document["comparisons"].as_array().map(Vec::len),
             Some(1),

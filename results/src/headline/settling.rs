@@ -46,6 +46,9 @@ impl Findings<'_> {
                 "Measure again and let it run: the next look would have been after {next} pairs."
             );
         }
+        if self.broke_off {
+            return "Measure again and let it run to its end.".to_owned();
+        }
         let cells = self.cells.iter().filter(|cell| cell.judged);
         let of_cells = cells.filter_map(|cell| match cell.outcome {
             Outcome::Inconclusive { pairs_needed } => Some(pairs_needed),
