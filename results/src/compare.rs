@@ -4,7 +4,7 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
 };
 use crate::criteria::criteria;
 use crate::design::{blind_spots, pairs_min};
@@ -379,6 +379,10 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
         Outcome::Insufficient { requests_needed } if cell.family == Family::Latency => {
             Some(requests_needed)
         }
+        // Nobody ever asked for it. Only streams have a first item.
+        Outcome::NotMeasured if is_response(cell.metric) && cell.endpoint.is_some() => {
+            Some(u64::MAX)
+        }
         _ => None,
     };
     let is_seen = |of: &Cell| {
@@ -393,6 +397,13 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
         .filter(|cell| needed(cell).is_some() && is_wanted(cell))
         .filter(|cell| !is_seen(cell))
         .min_by_key(|cell| needed(cell))
+}
+
+fn is_response(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::ResponseP50 | Metric::ResponseP95 | Metric::ResponseP99
+    )
 }
 
 /// The judged cell that is worst: by what follows from it, then by how close its

@@ -183,6 +183,31 @@ fn what_broke_off_never_passes() {
 }
 
 #[test]
+fn an_endpoint_that_nobody_asked_for_never_passes() {
+    let mut unasked = record(1, 10, 400, &two_endpoints());
+    let name = unasked.scenario.endpoints[1].name.clone();
+    for block in &mut unasked.blocks {
+        let gone = block.endpoints.remove(&name).unwrap();
+        block.offered -= gone.completed;
+        block.sent -= gone.completed;
+        block.completed -= gone.completed;
+    }
+    let comparison = compare(&unasked, &Policy::default()).unwrap();
+    assert_eq!(comparison.verdict, Verdict::Inconclusive);
+    let said = comparison.reasons.join(" ");
+    assert!(said.contains(&name), "{said}");
+    // A scenario that only shows it is content.
+    unasked.scenario.endpoints[1].judged = false;
+    let comparison = compare(&unasked, &Policy::default()).unwrap();
+    assert_eq!(
+        comparison.verdict,
+        Verdict::Pass,
+        "{:?}",
+        comparison.reasons
+    );
+}
+
+#[test]
 fn stopped_before_the_first_pair() {
     let mut stopped = record(1, 10, 400, &two_endpoints());
     stopped.blocks.clear();
