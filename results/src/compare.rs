@@ -197,7 +197,15 @@ pub(crate) fn conclude(
 ) -> Comparison {
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
-    let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
+    let first_look = ground.looks.filter(|_| ground.before_first_look);
+    let slos = slo::judge(
+        policy,
+        record,
+        &sides.before,
+        &sides.after,
+        &saturation,
+        first_look.and_then(|looks| looks.planned.first().copied()),
+    );
     // A part of a measurement may show harm; that there is none only the whole can.
     let may_pass = unseen.is_none() && !record.interrupted;
     let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);

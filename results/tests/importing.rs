@@ -11,6 +11,7 @@ use unstall_results::comparison::{Metric, Outcome, Verdict};
 use unstall_results::import::{ImportError, ImportForm, ImportOptions, LogUnit, import};
 use unstall_results::policy::Policy;
 use unstall_results::record::{EndpointSamples, ErrorKind, RunRecord};
+use unstall_results::slo::SloOutcome;
 use unstall_results::summary::summarise;
 use unstall_results::synthetic::{EndpointSpec, run_record};
 
@@ -178,6 +179,35 @@ fn points_of_k6_are_counted_by_name_and_kind() {
     let good = &block.endpoints["GET it"];
     assert!(good.completed > 0 && good.errors.is_empty());
     assert_eq!(good.response.count(), good.completed);
+}
+
+#[test]
+fn no_objective_is_missed_by_the_numbers_of_another_tool() {
+    let record = imported("wrk.txt");
+    let with = |slo: &str, record: &RunRecord| {
+        let text = format!("unpaired = \"judge\"\n[[slo]]\nslo = \"{slo}\"\n");
+        let policy = Policy::parse(&text, Path::new("policy.toml")).unwrap();
+        let comparison = compare_unpaired(record, record, &policy).unwrap();
+        assert_eq!(comparison.verdict, Verdict::Inconclusive, "{slo}");
+        assert_eq!(comparison.slos.len(), 1, "{slo}");
+        comparison.slos[0].clone()
+    };
+    for slo in ["max<1us", "max<1000s", "p99<1us", "errors<0.001%"] {
+        let finding = with(slo, &record);
+        assert_ne!(finding.outcome, SloOutcome::Missed, "{slo}");
+    }
+    // What the tool stated is shown.
+    let stated = &record.arms["run"].imported.as_ref().unwrap().percentiles;
+    let longest = stated.values().next().unwrap().last().unwrap();
+    assert_eq!(longest.share, 1.0);
+    assert_eq!(with("max<1000s", &record).value, Some(longest.us / 1_000.0));
+    // Failures of which only the number is known count.
+    let mut failing = record.clone();
+    for samples in failing.blocks[0].endpoints.values_mut() {
+        samples.completed = 97;
+        samples.errors = [(ErrorKind::Status, 3)].into();
+    }
+    assert_eq!(with("errors<1%", &failing).value, Some(3.0));
 }
 
 #[test]
