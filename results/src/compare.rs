@@ -4,7 +4,7 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Scale, Validity, Verdict,
 };
 use crate::criteria::criteria;
 use crate::design::{blind_spots, pairs_min};
@@ -90,7 +90,11 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     pairing.standing.hold_back(&mut cells);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
-    let sides = Sides { before, after };
+    let sides = Sides {
+        before,
+        after,
+        broke_off: record.interrupted,
+    };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
     pairing
@@ -112,6 +116,8 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
 pub(crate) struct Sides<'a> {
     pub(crate) before: Vec<&'a Block>,
     pub(crate) after: Vec<&'a Block>,
+    /// Either was stopped before its plan was done.
+    pub(crate) broke_off: bool,
 }
 
 impl Sides<'_> {
@@ -207,9 +213,10 @@ pub(crate) fn conclude(
         first_look.and_then(|looks| looks.planned.first().copied()),
     );
     // A part of a measurement may show harm; that there is none only the whole can.
-    let may_pass = unseen.is_none() && !record.interrupted;
+    let may_pass = unseen.is_none() && !sides.broke_off;
     let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
     let verdict = evidence.verdict();
+    let consequence = policy.consequence(verdict, sides.broke_off);
     let worst_cell = worst_cell(&cells);
     let unusable = unusable(verdict, &ground);
     let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
@@ -218,13 +225,14 @@ pub(crate) fn conclude(
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
+        consequence,
         saturation: &saturation,
         doubt,
         cells: &cells,
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
-        broke_off: record.interrupted,
+        broke_off: sides.broke_off,
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
@@ -241,7 +249,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        consequence: policy.consequence(verdict),
+        consequence,
         decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
@@ -388,7 +396,7 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
             Some(requests_needed)
         }
         // Nobody ever asked for it. Only streams have a first item.
-        Outcome::NotMeasured if is_response(cell.metric) && cell.endpoint.is_some() => {
+        Outcome::NotMeasured if cell.metric.is_response() && cell.endpoint.is_some() => {
             Some(u64::MAX)
         }
         _ => None,
@@ -405,13 +413,6 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
         .filter(|cell| needed(cell).is_some() && is_wanted(cell))
         .filter(|cell| !is_seen(cell))
         .min_by_key(|cell| needed(cell))
-}
-
-fn is_response(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ResponseP50 | Metric::ResponseP95 | Metric::ResponseP99
-    )
 }
 
 /// The judged cell that is worst: by what follows from it, then by how close its

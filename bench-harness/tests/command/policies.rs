@@ -121,6 +121,24 @@ fn a_warning_ends_with_0_and_every_output_says_what_it_is() {
 }
 
 #[test]
+fn what_broke_off_is_never_only_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    policy(folder, "inconclusive = \"warn\"\ninvalid = \"warn\"\n");
+    for (whole, code) in [(same(400), 4), (invalid(), 3)] {
+        let mut stopped = whole;
+        stopped.interrupted = true;
+        stopped.load.pairs = 30;
+        put(folder, "stopped.json", &stopped);
+        let call = gate(folder, "stopped.json");
+        call.assert_code(code);
+        assert_eq!(call.document()["comparisons"][0]["consequence"], "fail");
+        let junit = read(folder, "g.xml");
+        assert!(!junit.contains("<skipped message=\"in"), "{junit}");
+    }
+}
+
+#[test]
 fn an_objective_is_a_row_in_every_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

@@ -8,8 +8,9 @@ use super::reach::{detectable, floor};
 use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignDifference};
 use crate::candidate::cell_name;
 use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
+use crate::headline::warned;
 use crate::level::Level;
-use crate::policy::{Margin, Policy};
+use crate::policy::{Consequence, Margin, Policy};
 use crate::record::RunRecord;
 use crate::wording;
 
@@ -242,14 +243,15 @@ impl Certificate {
             .warnings
             .extend(soft.iter().map(|difference| format!("{difference}.")));
         if let Some(fault) = self.distrust() {
-            spoil(comparison, fault, policy);
+            let consequence = policy.consequence(Verdict::Invalid, record.interrupted);
+            spoil(comparison, fault, consequence);
         }
         Ok(())
     }
 }
 
 /// The verdict is worth nothing, and says why.
-fn spoil(comparison: &mut Comparison, fault: String, policy: &Policy) {
+fn spoil(comparison: &mut Comparison, fault: String, consequence: Option<Consequence>) {
     if comparison.verdict != Verdict::Invalid {
         let what = fault.split(';').next().unwrap_or(&fault);
         comparison.headline = format!("Not usable: {what}");
@@ -257,10 +259,12 @@ fn spoil(comparison: &mut Comparison, fault: String, policy: &Policy) {
             .clone_into(&mut comparison.next_action);
     }
     comparison.verdict = Verdict::Invalid;
-    comparison.consequence = policy.consequence(Verdict::Invalid);
+    comparison.consequence = consequence;
     comparison.decision = Decision::Undecided;
     comparison.validity.faults.push(fault);
-    comparison.reasons.clone_from(&comparison.validity.faults);
+    let warned = warned(Verdict::Invalid, consequence).into_iter();
+    let faults = comparison.validity.faults.iter().cloned();
+    comparison.reasons = warned.chain(faults).collect();
 }
 
 impl CellNoise {
