@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use unstall_results::compare::compare;
+use unstall_results::comparison::Verdict;
 use unstall_results::merge::{MergeError, MergeOptions, meaning, merge, order};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
+use unstall_results::store;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 fn session(seed: u64, pairs: u32, day: u32) -> RunRecord {
@@ -192,4 +194,29 @@ fn a_search_is_no_session() {
         error.to_string().contains("0.json: it is a search"),
         "{error}"
     );
+}
+
+#[test]
+fn a_pair_that_stayed_invalid_is_merged_and_read_again() {
+    let (mut first, second) = (session(1, 10, 1), session(2, 10, 2));
+    first.blocks[7].validity.ok = false;
+    first.blocks[7].validity.reasons = vec!["the generator was late".to_owned()];
+    let both = merged(&[&first, &second], false).unwrap();
+    assert_eq!((both.load.pairs, &both.load.looks[..]), (20, &[10, 20][..]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both.json");
+    store::write(&path, &both).unwrap();
+    let read = store::read(&path).unwrap();
+    let comparison = compare(&read, &Policy::default()).unwrap();
+    assert_eq!(comparison.verdict, Verdict::Invalid);
+    assert!(comparison.reasons[0].contains("the generator was late"));
+    // Of sessions that were stopped in their first pair there is nothing to put together.
+    let begun = |of: &RunRecord| {
+        let mut begun = of.clone();
+        begun.blocks.truncate(1);
+        begun.interrupted = true;
+        begun
+    };
+    let nothing = merged(&[&begun(&first), &begun(&second)], false).unwrap_err();
+    assert!(matches!(nothing, MergeError::Unsound(_)), "{nothing}");
 }
