@@ -209,11 +209,13 @@ impl Judgement {
     /// # Errors
     /// If the certificate is of another machine, scenario or design.
     pub(crate) fn certify(&mut self, certified: Certified) -> anyhow::Result<()> {
+        let mut same_rule = true;
         for entry in &mut self.entries {
             let record = &entry.record;
             match entry.comparison.as_mut() {
                 Some(comparison) if comparison.paired => {
                     certified.apply(record, comparison, &self.policy)?;
+                    same_rule &= certified.is_of_rule(comparison, &self.policy);
                 }
                 _ => self.notes.push(format!(
                     "{} has no pairs of two versions, so the certificate says nothing of it",
@@ -221,7 +223,7 @@ impl Judgement {
                 )),
             }
         }
-        self.notes.push(certified.note());
+        self.notes.push(certified.note(same_rule));
         self.certificate = Some(certified.certificate);
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::level;
 use crate::looks::Standing;
 use crate::merge;
 use crate::need::Need;
+pub use crate::order_effect::tells_order_effect;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::{Policy, Unpaired};

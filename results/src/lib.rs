@@ -45,6 +45,7 @@ pub mod slo;
 mod stated;
 pub mod store;
 pub mod stream;
+mod student;
 pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;

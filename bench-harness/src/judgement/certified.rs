@@ -59,8 +59,14 @@ impl Certified {
         Ok(self.certificate.apply(record, comparison, policy)?)
     }
 
-    /// What a reader must know of it: how much is behind it, and how old it is.
-    pub(crate) fn note(&self) -> String {
+    /// Whether its false alarms are those of the rule behind a comparison.
+    pub(crate) fn is_of_rule(&self, comparison: &Comparison, policy: &Policy) -> bool {
+        self.certificate.other_rule(comparison, policy).is_empty()
+    }
+
+    /// What a reader must know of it: how much is behind it, and how old it is. Of another rule no
+    /// rate is quoted.
+    pub(crate) fn note(&self, same_rule: bool) -> String {
         let alarms = self.certificate.false_alarms;
         let days = days_between(&self.certificate.created_utc, &identity::utc_now());
         let age = match days {
@@ -72,10 +78,16 @@ impl Certified {
             }
             Some(days) => format!("{days} days old"),
         };
+        let path = self.path.display();
+        if !same_rule {
+            return format!(
+                "judged with {path}, which is of another policy, so that its false alarms say nothing \
+                 of this one; {age}"
+            );
+        }
         format!(
-            "judged with {}: {} false alarms in {} sessions of the same version twice (a rate of at \
+            "judged with {path}: {} false alarms in {} sessions of the same version twice (a rate of at \
              most {:.1} %), {age}",
-            self.path.display(),
             alarms.count,
             alarms.of,
             alarms.high * 100.0

@@ -1,6 +1,6 @@
 //! How much one cell scatters from pair to pair while nothing changes.
 
-use super::CellNoise;
+use super::{CalibratedMargin, CellNoise};
 use crate::candidate::Differences;
 use crate::comparison::{Cell, Comparison, Estimate, Family, Metric};
 use crate::measure::{Reading, Subject, estimate};
@@ -105,6 +105,10 @@ impl Scatter {
             metric: self.metric,
             family: self.family,
             judged: self.judged,
+            margin: Some(CalibratedMargin {
+                regression: self.margin.regression,
+                floor: self.margin.floor,
+            }),
             value: self.value,
             pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
             sd_between_pairs: self.sd_between_pairs(),
