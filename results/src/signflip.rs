@@ -15,6 +15,10 @@ use rand::{RngExt, SeedableRng};
 const EXACT_PAIRS_MAX: usize = 12;
 /// Beyond, this many random ones, the identity among them.
 const RANDOM_FLIPS: usize = 10_000;
+/// No level below it: the flips can tell no smaller p well, and none at all from a tenth of it on.
+pub(crate) const ALPHA_MIN: f64 = 0.001;
+/// The part of a level that a look needs at least.
+pub(crate) const ALPHA_OF_LOOK_MIN: f64 = 2.0 / RANDOM_FLIPS as f64;
 /// Ties are forgiven this much, relative to the values: sums in another order
 /// must not decide.
 const TIE: f64 = 1e-9;
