@@ -24,7 +24,7 @@ mod sight;
 
 pub use certify::{CertifyError, certify, is_of_a_kind};
 pub use design::DesignDifference;
-pub use sight::{BlindSpot, CertificateMisfit, days_between};
+pub use sight::{BlindSpot, CertificateMisfit};
 
 /// The schema name that every certificate carries.
 pub const SCHEMA_NAME: &str = "unstall-calibration";

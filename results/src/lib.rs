@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod age;
 pub mod answers;
 pub mod baseline;
 pub mod blame;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use unstall_results::calibration::{Certificate, certify, days_between, is_of_a_kind, schema};
+use unstall_results::calibration::{Certificate, certify, is_of_a_kind, schema};
 use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Decision, Metric, Verdict};
 use unstall_results::policy::{Margin, Policy};
@@ -406,29 +406,6 @@ fn a_certificate_is_read_as_it_was_written_and_mistakes_name_their_line() {
         .join("\n")
     );
     assert!(Certificate::read(Path::new("/nowhere/calibration.json")).is_err());
-}
-
-#[test]
-fn ages_are_days() {
-    assert_eq!(
-        days_between("2026-11-30T23:59:59Z", "2026-11-30T00:00:00Z"),
-        Some(0)
-    );
-    assert_eq!(
-        days_between("2024-02-28T00:00:00Z", "2024-03-01T00:00:00Z"),
-        Some(2)
-    );
-    assert_eq!(
-        days_between("2025-12-31T00:00:00Z", "2027-01-01T00:00:00Z"),
-        Some(366)
-    );
-    assert_eq!(
-        days_between("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-        Some(0)
-    );
-    for wrong in ["", "yesterday", "2026-13-01", "2026-01-xx"] {
-        assert_eq!(days_between(wrong, "2026-01-01T00:00:00Z"), None, "{wrong}");
-    }
 }
 
 #[test]

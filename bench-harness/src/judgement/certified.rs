@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use unstall_results::calibration::{Certificate, days_between};
+use unstall_results::age::{DAYS_OLD, days_between};
+use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Comparison;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::identity;
-
-/// From this age on a machine may well have become another one.
-const DAYS_DOUBTFUL: u64 = 30;
 
 /// As it stands in a command line.
 pub(crate) fn words(path: Option<&Path>) -> String {
@@ -73,7 +71,8 @@ impl Certified {
             None => "of an unknown day".to_owned(),
             Some(0) => "of today".to_owned(),
             Some(1) => "1 day old".to_owned(),
-            Some(days) if days >= DAYS_DOUBTFUL => {
+            Some(..0) => "from a day to come: some clock is wrong".to_owned(),
+            Some(days) if days >= DAYS_OLD => {
                 format!("{days} days old: calibrate again before you lean on it")
             }
             Some(days) => format!("{days} days old"),

@@ -341,26 +341,3 @@ fn strictness(pairs: u32, certified: f64, own: f64) -> f64 {
     let beyond = |alpha: f64| student_quantile(1.0 - alpha, pairs - 1) + POWER_Z;
     beyond(own) / beyond(certified)
 }
-
-/// Days from one RFC 3339 date to another, 0 if it is the earlier one; `None` if one is no date.
-pub fn days_between(from: &str, to: &str) -> Option<u64> {
-    let days = day_number(to)? - day_number(from)?;
-    Some(u64::try_from(days).unwrap_or(0)) // a clock that was set back
-}
-
-/// Days of the proleptic Gregorian calendar since a fixed day.
-fn day_number(utc: &str) -> Option<i64> {
-    let number = |range: std::ops::Range<usize>| utc.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years that begin in March have their leap day at the end.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(365 * year + leap_days + (153 * month + 2) / 5 + day)
-}
