@@ -22,7 +22,7 @@ mod resampled;
 mod rule;
 mod sight;
 
-pub use certify::{CertifyError, certify, is_of_a_kind};
+pub use certify::{CertifyError, certify, is_of_a_kind, minutes};
 pub use design::DesignDifference;
 pub use sight::{BlindSpot, CertificateMisfit};
 

@@ -54,6 +54,7 @@ mod text_position;
 mod unpaired;
 pub mod validate;
 pub mod watched;
+mod wilson;
 mod wording;
 
 pub use pairing::open_lag_limit_us;

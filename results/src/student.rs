@@ -1,9 +1,14 @@
-//! Student's distribution, for means of few blocks.
+//! Means of few blocks, and Student's distribution, which says how far off they may be.
 
 use std::f64::consts::FRAC_PI_2;
 
 /// Halvings of a quarter turn: below any digit that matters.
 const HALVINGS: u32 = 60;
+
+/// 0 of no values.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
 
 /// The value that Student's distribution doesn't exceed with probability `p`, at least ½. Exact, by
 /// halving: the angle whose tangent is t ÷ √freedom lies in a quarter turn.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{Style, certificate};
-use unstall_results::calibration::{Certificate, certify, is_of_a_kind};
+use unstall_results::calibration::{self, Certificate, certify, is_of_a_kind};
 use unstall_results::comparison::Verdict;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -200,7 +200,11 @@ impl Folder {
     /// How many sessions like these fit into the usual time; `None` while nobody knows how long
     /// one takes.
     fn fitting(&self) -> Option<u32> {
-        let minutes = self.sessions.iter().map(minutes).reduce(f64::max)?;
+        let minutes = self
+            .sessions
+            .iter()
+            .map(calibration::minutes)
+            .reduce(f64::max)?;
         let (least, most) = SESSIONS_USUAL;
         // A session without a length gives as many as there may be.
         Some(((MINUTES_USUAL / minutes) as u32).clamp(least, most))
@@ -214,7 +218,11 @@ impl Folder {
                 .to_owned(),
             Some(goal) => {
                 let left = goal.saturating_sub(there);
-                let each = self.sessions.iter().map(minutes).reduce(f64::max);
+                let each = self
+                    .sessions
+                    .iter()
+                    .map(calibration::minutes)
+                    .reduce(f64::max);
                 let about = each.map(|each| format!(", about {:.0} min", each * f64::from(left)));
                 format!(
                     "{there} of {goal} sessions are there, {left} to measure{}",
@@ -240,14 +248,6 @@ impl Folder {
         file.persist(&path).with_context(failed)?;
         Ok(path)
     }
-}
-
-/// From the first block's beginning to the end of the last one.
-fn minutes(record: &RunRecord) -> f64 {
-    let begin = record.blocks.first().map_or(0, |of| of.started_mono_ns);
-    let end = record.blocks.last();
-    let end = end.map_or(0, |of| of.started_mono_ns.saturating_add(of.wall_ns));
-    end.saturating_sub(begin) as f64 / 60e9
 }
 
 /// The number in `session-007.json`.

@@ -177,8 +177,8 @@ fn target(record: &RunRecord) -> String {
     named.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// From the first block's beginning to the last one's end.
-fn minutes(record: &RunRecord) -> f64 {
+/// How long a session lasted: from its first block's beginning to the last one's end.
+pub fn minutes(record: &RunRecord) -> f64 {
     let blocks = record.blocks.iter();
     let begin = blocks.clone().map(|block| block.started_mono_ns).min();
     let end = blocks

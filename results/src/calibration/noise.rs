@@ -6,6 +6,7 @@ use crate::comparison::{Cell, Comparison, Estimate, Family, Metric};
 use crate::measure::{Reading, Subject, estimate};
 use crate::policy::Margin;
 use crate::record::{Block, RunRecord};
+use crate::student::mean;
 
 /// Standard deviations between the ends of a 95 % interval.
 const DEVIATIONS_IN_INTERVAL: f64 = 2.0 * 1.959_964;
@@ -164,8 +165,4 @@ fn own_deviation(block: &Block, subject: Subject<'_>, metric: Metric) -> Option<
     let least = metric.resolution();
     let (low, high) = (of_block.low?.max(least), of_block.high?.max(least));
     Some((high / low).ln() / DEVIATIONS_IN_INTERVAL)
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

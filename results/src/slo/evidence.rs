@@ -28,6 +28,7 @@ use crate::record::{Block, RunRecord};
 use crate::saturation::Saturation;
 use crate::student::student_quantile;
 use crate::validate::saturating_sum;
+use crate::wilson::wilson;
 use crate::wording;
 
 /// With fewer blocks nothing is said of a share: Student's quantile is too large to be useful, and
@@ -437,17 +438,6 @@ fn share_interval(said: &[Said], alpha: f64) -> Option<(f64, f64)> {
     Some(wilson(share, n, t))
 }
 
-fn wilson(share: f64, n: f64, t: f64) -> (f64, f64) {
-    let t2 = t * t;
-    let middle = share + t2 / (2.0 * n);
-    let reach = t * ((share * (1.0 - share) + t2 / (4.0 * n)) / n).sqrt();
-    let scale = 1.0 + t2 / n;
-    let low = (middle - reach) / scale;
-    let high = (middle + reach) / scale;
-    // Rounding must not take the share itself out of its interval.
-    (low.clamp(0.0, share), high.clamp(share, 1.0))
-}
-
 /// Pairs from which on, if the share is what it seems, the interval would leave the limit out.
 fn share_pairs_needed(said: &[Said], limit: f64, alpha: f64) -> Option<u32> {
     let (share, _) = pooled(said)?;
@@ -484,15 +474,6 @@ mod tests {
         ] {
             assert_eq!(blocks_needed(blocks, alpha), needed, "{blocks} at {alpha}");
         }
-    }
-
-    #[test]
-    fn wilson_is_wilson() {
-        // Newcombe (1998), table I: 81 of 263.
-        let (low, high) = wilson(81.0 / 263.0, 263.0, 1.959_964);
-        assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
-        assert_eq!(wilson(0.0, 20.0, 1.96).0, 0.0);
-        assert_eq!(wilson(1.0, 20.0, 1.96).1, 1.0);
     }
 
     /// Blocks whose own shares vary around the true one, more than independent requests would.
