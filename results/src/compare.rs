@@ -286,10 +286,13 @@ fn criteria_of(
     (judged.criteria, judged.doubt)
 }
 
+/// What criteria say of an invalid measurement.
+pub(crate) const INVALID: &str = "the measurement is invalid";
+
 /// Why a step's criteria may not be judged at all.
 fn unusable(verdict: Verdict, ground: &Ground<'_>) -> Option<&'static str> {
     match verdict {
-        Verdict::Invalid => Some("the measurement is invalid"),
+        Verdict::Invalid => Some(INVALID),
         _ if ground.paired && !ground.enough => Some("too few pairs"),
         _ if !ground.enough => Some("different sessions"),
         _ if ground.nothing => Some("nothing succeeded"),

@@ -100,7 +100,7 @@ pub fn merge(
     let mut merged = Merged {
         sessions: Vec::new(),
         planned: options.planned,
-        differences: soft.collect(),
+        differences: soft.chain(untold(&first)).collect(),
     };
     let mut record = first.clone();
     record.blocks = Vec::new();
@@ -205,12 +205,27 @@ fn refuse_unfit(file: &str, record: &RunRecord, options: &MergeOptions) -> Resul
         "a newer version wrote it, and what this one doesn't know would be lost; update unstall"
     } else if options.planned && !record.load.looks.is_empty() {
         "it was looked at before it was over (--looks, or an earlier merge); leave --planned out"
+    } else if options.planned && record.interrupted {
+        "it was stopped before its end, so its length was not settled beforehand; leave --planned out"
     } else {
         return Ok(());
     };
     Err(MergeError::Unfit {
         file: file.to_owned(),
         why: why.to_owned(),
+    })
+}
+
+/// What would tell two builds under one command apart, and isn't known of any session: where one knows it,
+/// they differ.
+fn untold(record: &RunRecord) -> Option<String> {
+    let unknown = record.arms.iter().filter(|(_, arm)| arm.git.is_none());
+    let names: Vec<&str> = unknown.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "commit of {}: not known of any session, and taken for the same",
+            names.join(" and ")
+        )
     })
 }
 

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use unstall_results::calibration::{Certificate, certify, is_of_a_kind, schema};
 use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Decision, Metric, Verdict};
-use unstall_results::policy::{Margin, Policy};
-use unstall_results::record::{ArmAccess, RunRecord};
+use unstall_results::policy::{Consequence, Margin, Policy};
+use unstall_results::record::{ArmAccess, RunRecord, StepIdentity};
 use unstall_results::synthetic::{EndpointSpec, record};
 
 fn endpoints(ratio: f64) -> [EndpointSpec; 2] {
@@ -376,6 +376,39 @@ fn a_machine_on_which_identical_code_alarms_makes_verdicts_invalid() {
         comparison.headline,
         comparison.reasons.join("\n")
     ));
+}
+
+#[test]
+fn no_criterion_stays_met_where_verdicts_are_worth_nothing() {
+    let mut certified = certificate();
+    let mut measured = record(77, 10, 400, &endpoints(1.0));
+    measured.step = Some(StepIdentity {
+        id: "1".to_owned(),
+        title: "A step".to_owned(),
+        branch: "step-1".to_owned(),
+        risk: "low".to_owned(),
+        impact: "none".to_owned(),
+        endpoints: vec![measured.scenario.endpoints[0].name.clone()],
+        criteria: [("p50".to_owned(), "better-or-flat".to_owned())].into(),
+    });
+    let policy = Policy {
+        invalid: Consequence::Warn,
+        ..Policy::default()
+    };
+    let apply = |certified: &Certificate| {
+        let mut comparison = compare(&measured, &policy).expect("two arms");
+        let fits = certified.apply(&measured, &mut comparison, &policy);
+        fits.expect("the same machine and design");
+        comparison
+    };
+    let met = |comparison: &Comparison| comparison.criteria[0].met;
+    assert_eq!(met(&apply(&certified)), Some(true));
+    certified.false_alarms.low = 0.22;
+    let spoilt = apply(&certified);
+    assert_eq!((met(&spoilt), spoilt.verdict), (None, Verdict::Invalid));
+    assert!(spoilt.criteria[0].found.contains("is invalid"));
+    // Nor is it forgotten that the policy only warns.
+    assert!(spoilt.reasons.len() > spoilt.validity.faults.len());
 }
 
 #[test]

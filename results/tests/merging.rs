@@ -120,6 +120,17 @@ fn what_differs_is_listed_at_once() {
     let both = merged(&[&first, &soft], false).unwrap();
     let told = both.merged.unwrap().differences;
     assert_eq!(told, ["kernel: 6.18.0 in 0.json, 6.18.1 in 1.json"]);
+    // Nor is it kept back that two builds could not be told apart.
+    let unnamed = |mut session: RunRecord| {
+        session.arms.get_mut("before").unwrap().git = None;
+        session
+    };
+    let both = merged(&[&unnamed(first), &unnamed(session(2, 6, 2))], false).unwrap();
+    let told = both.merged.unwrap().differences;
+    assert_eq!(
+        told,
+        ["commit of before: not known of any session, and taken for the same"]
+    );
 }
 
 #[test]
@@ -154,6 +165,9 @@ fn of_a_stopped_session_whole_pairs_are_kept() {
     }
     samples.response = shorter;
     stopped.validate().unwrap();
+    // How long it would be was not settled beforehand.
+    let refused = merged(&[&first, &stopped], true).unwrap_err();
+    assert!(refused.to_string().contains("leave --planned out"));
     let both = merged(&[&first, &stopped], false).unwrap();
     both.validate().unwrap();
     let told = &both.merged.as_ref().unwrap().sessions[1];

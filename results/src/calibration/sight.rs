@@ -8,7 +8,9 @@ use super::design::version_difference;
 use super::reach::{detectable, floor};
 use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignDifference};
 use crate::candidate::cell_name;
+use crate::compare::INVALID;
 use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
+use crate::criteria::withdraw;
 use crate::headline::warned;
 use crate::level::Level;
 use crate::need::{PAIRS_ADVISED_MAX, POWER_Z};
@@ -299,6 +301,7 @@ fn spoil(comparison: &mut Comparison, fault: String, consequence: Option<Consequ
     comparison.verdict = Verdict::Invalid;
     comparison.consequence = consequence;
     comparison.decision = Decision::Undecided;
+    withdraw(&mut comparison.criteria, INVALID);
     comparison.validity.faults.push(fault);
     let warned = warned(Verdict::Invalid, consequence).into_iter();
     let faults = comparison.validity.faults.iter().cloned();
