@@ -204,15 +204,7 @@ pub(crate) fn conclude(
 ) -> Comparison {
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
-    let first_look = ground.looks.filter(|_| ground.before_first_look);
-    let slos = slo::judge(
-        policy,
-        record,
-        &sides.before,
-        &sides.after,
-        &saturation,
-        first_look.and_then(|looks| looks.planned.first().copied()),
-    );
+    let slos = objectives(record, policy, &saturation, &ground, sides);
     // A part of a measurement may show harm; that there is none only the whole can.
     let may_pass = unseen.is_none() && !sides.broke_off;
     let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
@@ -221,14 +213,13 @@ pub(crate) fn conclude(
     let worst_cell = worst_cell(&cells);
     let unusable = unusable(verdict, &ground);
     let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
-    let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
         consequence,
         saturation: &saturation,
-        doubt,
+        doubt: doubt.map(|index| &criteria[index]),
         cells: &cells,
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
@@ -270,6 +261,26 @@ pub(crate) fn conclude(
         cells,
         slos,
     }
+}
+
+/// The policy's objectives; before the first look only what one request proves.
+fn objectives(
+    record: &RunRecord,
+    policy: &Policy,
+    saturation: &[Saturation],
+    ground: &Ground<'_>,
+    sides: &Sides<'_>,
+) -> Vec<SloFinding> {
+    let looks = ground.looks.filter(|_| ground.before_first_look);
+    let first_look = looks.and_then(|looks| looks.planned.first().copied());
+    slo::judge(
+        policy,
+        record,
+        &sides.before,
+        &sides.after,
+        saturation,
+        first_look,
+    )
 }
 
 /// A step's criteria, and the index of the one that keeps it from being kept.
