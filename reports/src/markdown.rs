@@ -17,7 +17,7 @@ use unstall_results::ledger;
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, Said, escape, numbers, ranking, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -94,17 +94,12 @@ fn answer_only(report: &Report<'_>) -> String {
 fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::fmt::Result {
     writeln!(out, "# {}\n", escape::markdown(&report.title))?;
     let shown = worst_entries(report, detail.entries);
+    let judged = report.entries.iter().filter_map(Entry::verdict).count();
     let compared = report.entries.iter().filter(|e| e.comparison.is_some());
+    if let Some(said) = report.answer().filter(|_| judged > 1) {
+        overall(out, &said)?;
+    }
     if compared.count() > 1 {
-        if let Some(verdict) = report.verdict() {
-            writeln!(
-                out,
-                "**{} {}**: {}\n",
-                vocabulary::verdict_sign(verdict),
-                vocabulary::verdict(verdict),
-                vocabulary::verdict_meaning(verdict)
-            )?;
-        }
         write_ledger(out, &shown)?;
     }
     for entry in &shown {
@@ -131,6 +126,21 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
         "<sub>Generated {} by {}</sub>",
         escape::markdown(&report.generated_utc),
         escape::markdown_code(&report.command)
+    )
+}
+
+/// The verdict over several measurements, in the words of the one that decides it.
+fn overall(out: &mut String, said: &Said) -> std::fmt::Result {
+    let Some(verdict) = said.verdict else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "**{} {}**: {}: {}\n",
+        vocabulary::verdict_sign(verdict),
+        vocabulary::verdict(verdict),
+        escape::markdown(&said.name),
+        escape::markdown(&said.headline)
     )
 }
 

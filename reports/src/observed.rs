@@ -37,6 +37,13 @@ pub(crate) fn arms(record: &RunRecord) -> Vec<&str> {
     arms
 }
 
+/// The arms of a record that are not among those that were seen, in reading order.
+pub(crate) fn unseen<'r>(record: &'r RunRecord, seen: &[&str]) -> Vec<&'r str> {
+    let mut arms = arms(record);
+    arms.retain(|arm| !seen.contains(arm));
+    arms
+}
+
 /// The blocks that count.
 pub(crate) fn blocks(record: &RunRecord) -> Vec<&Block> {
     let valid: Vec<&Block> = record
@@ -342,8 +349,9 @@ fn held_ms<'r>(second: u32, blocks: impl Iterator<Item = &'r Block>) -> Option<f
     let place = usize::try_from(second).ok()?;
     let held_us: Vec<u64> = blocks
         .filter_map(|block| block.stalls.as_ref())
-        // Beyond the last hold there is none.
-        .map(|stalls| stalls.by_second_us.get(place).copied().unwrap_or(0))
+        // What isn't known is no zero.
+        .filter(|stalls| u64::from(second) * 1_000_000 >= stalls.known_from_us)
+        .filter_map(|stalls| stalls.by_second_us.get(place).copied())
         .collect();
     let count = u64::try_from(held_us.len())
         .ok()

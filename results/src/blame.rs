@@ -83,6 +83,7 @@ pub fn blamed(record: &RunRecord) -> Vec<BlamedArm> {
 fn add(sum: &mut Stalls, block: &Stalls) {
     sum.loops = sum.loops.max(block.loops);
     sum.threshold_us = sum.threshold_us.max(block.threshold_us);
+    sum.known_from_us = sum.known_from_us.max(block.known_from_us);
     for (to, value) in [
         (&mut sum.placed, block.placed),
         (&mut sum.unplaced, block.unplaced),

@@ -75,9 +75,16 @@ fn of_level(out: &mut String, link: &str, record: &RunRecord, level: Level) -> s
     }
     let title = format!("For how long a loop was held in each second at {at}");
     if let Some(svg) = stalls::render(&title, record, &found) {
+        let stalls = record
+            .blocks
+            .iter()
+            .filter_map(|block| block.stalls.as_ref());
+        let threshold_us = stalls.map(|stalls| stalls.threshold_us).max().unwrap_or(0);
         writeln!(
             out,
-            "<figure><figcaption>Loop held per second by long holds, mean of all blocks <small>{level_name}</small></figcaption>{svg}</figure>"
+            "<figure><figcaption>Time of each second in which a loop was held, by holds longer than {}, mean of all \
+             blocks that tell it <small>{level_name}</small></figcaption>{svg}</figure>",
+            numbers::ms_from_us(threshold_us)
         )?;
     }
     writeln!(

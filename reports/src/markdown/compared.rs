@@ -73,7 +73,8 @@ fn answer(
     if let Some(worst) = ranking::worst(comparison) {
         writeln!(out, "- **Worst:** {}", in_a_line(comparison, worst))?;
     }
-    if comparison.verdict != Verdict::Pass {
+    // Nobody should use the numbers of what is invalid.
+    if !matches!(comparison.verdict, Verdict::Pass | Verdict::Invalid) {
         for line in guilty_lines(entry.record).iter().take(GUILTY_LINES_MAX) {
             writeln!(out, "- **Look at:** {}", escape::markdown(&line.sentence))?;
         }
