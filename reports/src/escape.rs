@@ -46,6 +46,13 @@ fn is_hidden(character: char) -> bool {
         || matches!(
             character,
             '\u{00AD}' // soft hyphen
+                | '\u{034F}' // joiner of marks
+                | '\u{115F}'..='\u{1160}' // fillers, which look like nothing
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{FFA0}'
+                | '\u{FE00}'..='\u{FE0F}' // variants
+                | '\u{E0100}'..='\u{E01EF}'
                 | '\u{061C}'
                 | '\u{180E}'
                 | '\u{200B}'..='\u{200F}' // zero width, direction marks
@@ -182,15 +189,23 @@ pub(crate) fn annotation_property(text: &str) -> String {
 }
 
 /// A field of CSV (RFC 4180), with nothing in it that a spreadsheet would run as a formula: what begins
-/// like one gets an apostrophe in front. Unlike elsewhere it is never cut, so that rows can be joined by it.
+/// like one gets an apostrophe in front, also after a semicolon, where some countries' spreadsheets begin
+/// the next field, quotes or not. Unlike elsewhere it is never cut, so that rows can be joined by it.
 pub(crate) fn csv(text: &str) -> String {
-    let mut text = visible_up_to(text, usize::MAX);
+    let text = visible_up_to(text, usize::MAX);
     let begins_formula =
         |letter: char| matches!(letter, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
-    if text.trim_start().starts_with(begins_formula) {
-        text.insert(0, '\'');
-    }
-    if text.contains(['"', ',']) || text.trim() != text {
+    // A quote may begin the field that a semicolon does.
+    let skipped = |letter: char| letter.is_whitespace() || letter == '"';
+    let parts: Vec<String> = text
+        .split(';')
+        .map(|part| match part.trim_start_matches(skipped) {
+            formula if formula.starts_with(begins_formula) => format!("'{part}"),
+            _ => part.to_owned(),
+        })
+        .collect();
+    let text = parts.join(";");
+    if text.contains(['"', ',', ';']) || text.trim() != text {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text
@@ -208,10 +223,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_part_between_semicolons_is_a_formula() {
+        assert_eq!(
+            csv("GET /a;=HYPERLINK(\"x\",\"y\")"),
+            "\"GET /a;'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""
+        );
+        assert_eq!(csv("a; \"=1"), "\"a;' \"\"=1\"");
+        assert_eq!(csv("a;b"), "\"a;b\"");
+        assert_eq!(csv("=1;2"), "\"'=1;2\"");
+        assert_eq!(csv("a-b"), "a-b");
+    }
+
+    #[test]
     fn hidden_characters_become_visible() {
         assert_eq!(
             visible("a\u{202E}b\u{1b}[31m\0"),
             "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+0000⟩"
+        );
+        assert_eq!(
+            visible("\u{3164}\u{2800}\u{FE0F}"),
+            "⟨U+3164⟩⟨U+2800⟩⟨U+FE0F⟩"
         );
         assert_eq!(visible("two\nlines\tand a tab"), "two lines and a tab");
         assert_eq!(

@@ -37,7 +37,7 @@ impl Placement<'_> {
 }
 
 /// Renders the report as GitHub-flavoured Markdown, ending in a newline, with as much of it as the
-/// place takes.
+/// place takes; empty if it takes nothing.
 pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
     let marker = marker(report, placement.marker);
     let with = |detail: &Detail| {
@@ -49,7 +49,12 @@ pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
         .iter()
         .map(with)
         .find(|text| placement.limit.holds(text))
-        .unwrap_or_else(|| marker.clone() + &answer_only(report))
+        .or_else(|| {
+            let least = marker.clone() + &answer_only(report);
+            placement.limit.holds(&least).then_some(least)
+        })
+        // More than a place takes would lose all that stands there.
+        .unwrap_or_default()
 }
 
 /// The line that a bot looks for: `<!-- unstall-report: usage-check -->`.

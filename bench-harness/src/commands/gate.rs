@@ -11,6 +11,7 @@ use unstall_reports::markdown::{self, Limit, Placement};
 
 use super::baseline_gate;
 use crate::arguments::GateArguments;
+use crate::command_line::{shell_path, shell_paths, shell_word};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement;
@@ -82,22 +83,17 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn command_line(arguments: &GateArguments) -> String {
-    let records: Vec<String> = arguments
-        .records
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
     let certificate = certified::words(arguments.certificate.as_deref());
     let baseline = arguments.baseline.as_ref().map(|folder| {
         format!(
             " --baseline {} --branch {}",
-            folder.display(),
-            arguments.branch
+            shell_path(folder),
+            shell_word(&arguments.branch)
         )
     });
     format!(
         "unstall gate {}{}{}{}",
-        records.join(" "),
+        shell_paths(&arguments.records),
         baseline.unwrap_or_default(),
         arguments.policy.words(),
         certificate

@@ -9,6 +9,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::{ReportArguments, ReportFormat};
+use crate::command_line::{shell_path, shell_paths};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::certified::{self, Certified};
@@ -74,18 +75,17 @@ fn rendered(
 }
 
 fn command_line(arguments: &ReportArguments) -> String {
-    let records = arguments.records.iter();
-    let records: Vec<String> = records.map(|path| path.display().to_string()).collect();
     let mut command = format!(
         "unstall report {}{}{}",
-        records.join(" "),
+        shell_paths(&arguments.records),
         arguments.policy.words(),
         certified::words(arguments.certificate.as_deref())
     );
-    match &arguments.out {
-        Some(out) => command.push_str(&format!(" -o {}", out.display())),
-        None if arguments.format() == ReportFormat::Html => {}
-        None => command.push_str(" --format md"),
+    if let Some(out) = &arguments.out {
+        command.push_str(&format!(" -o {}", shell_path(out)));
+    }
+    if let Some(format) = arguments.format_given() {
+        command.push_str(&format!(" --format {format}"));
     }
     command
 }

@@ -7,6 +7,7 @@ use unstall_results::comparison::Comparison;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
+use crate::command_line::shell_path;
 use crate::identity;
 
 /// From this age on a machine may well have become another one.
@@ -15,7 +16,7 @@ const DAYS_DOUBTFUL: u64 = 30;
 /// As it stands in a command line.
 pub(crate) fn words(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| {
-        format!(" --certificate {}", path.display())
+        format!(" --certificate {}", shell_path(path))
     })
 }
 

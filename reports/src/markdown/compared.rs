@@ -32,6 +32,11 @@ pub(super) fn entry(
         )?;
         cells(out, comparison, Group::Advisory, detail)?;
         writeln!(out, "</details>\n")?;
+    } else if advisory > 0 {
+        writeln!(
+            out,
+            "… and {advisory} advisory cells, shown and not judged.\n"
+        )?;
     }
     single::asides(out, entry, detail)?;
     criteria(out, comparison, detail)?;

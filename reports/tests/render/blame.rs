@@ -343,6 +343,13 @@ fn many_pairs_are_capped_and_counted() {
     );
     let matrix = section(&page, "<table class=\"blame\">", "</table>");
     assert_eq!(matrix.matches("<th scope=\"row\">").count(), 8);
+    // The pairs are made in the order of their time.
+    let first = matrix.split("<td class=\"n\">").nth(1).expect("a cell");
+    assert!(first.starts_with("10\u{202F}s"), "{first:.60}");
+    for shown in ["GET c0", "GET c7", "GET v0", "GET v7"] {
+        assert!(matrix.contains(&format!("<bdi>{shown}</bdi>")), "{shown}");
+    }
+    assert!(!matrix.contains("GET c8<") && !matrix.contains("GET v8<"));
     assert!(
         page.contains("And 228 more, none longer than these"),
         "{page}"
