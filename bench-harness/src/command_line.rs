@@ -66,7 +66,7 @@ impl CommandLine {
 }
 
 /// A word as a shell reads it back, whatever is in it: what is printed as a command may be pasted.
-pub(crate) fn shell_word(word: &str) -> String {
+pub fn shell_word(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+,".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -75,7 +75,7 @@ pub(crate) fn shell_word(word: &str) -> String {
 }
 
 /// The same of a path, which is never an option.
-pub(crate) fn shell_path(path: &Path) -> String {
+pub fn shell_path(path: &Path) -> String {
     let word = path.to_string_lossy();
     match word.starts_with('-') {
         true => shell_word(&format!("./{word}")),
@@ -84,7 +84,7 @@ pub(crate) fn shell_path(path: &Path) -> String {
 }
 
 /// Paths, one after the other.
-pub(crate) fn shell_paths<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
+pub fn shell_paths<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
     let words: Vec<String> = paths.into_iter().map(|path| shell_path(path)).collect();
     words.join(" ")
 }

@@ -80,7 +80,7 @@ printf 'exit-code=%s\nfolder=%s\n' "$code" "$GATE_FOLDER" >>"$GITHUB_OUTPUT"
 # Its exit code repeats the verdict; any other says that there is no page.
 page=0
 take_no_commands
-"$GATE_UNSTALL" report -o "$GATE_FOLDER/report.html" "${judging[@]}" -- "${records[@]}" 2>&1 >/dev/null || page=$?
+{ "$GATE_UNSTALL" report -o "$GATE_FOLDER/report.html" "${judging[@]}" -- "${records[@]}" >/dev/null; } 2>&1 || page=$?
 take_commands
 case $page in
 0 | 1 | 3 | 4) ;;

@@ -8,7 +8,7 @@ use clap::Args;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
-use crate::command_line::shell_path;
+use unstall_bench_harness::command_line::shell_path;
 
 /// How it is judged.
 #[derive(Debug, Default, Args)]

@@ -1,20 +1,18 @@
 //! `unstall report`: records as one HTML file, as Markdown, JSON or CSV.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use unstall_reports::{csv, html, markdown};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::arguments::{ReportArguments, ReportFormat};
-use crate::command_line::{shell_path, shell_paths};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::judgement::certified::{self, Certified};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
+use unstall_bench_harness::command_line::{shell_path, shell_paths};
 
 const TITLE: &str = "Latency report";
 
@@ -40,7 +38,7 @@ pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow:
     let mut outcome = judgement.outcome(console);
     match out {
         Some(path) => {
-            write(&path, &text)?;
+            record_file::write_text(&path, "the report", &text)?;
             let line = format!("Report: {}\n", path.display());
             outcome.text.push_str(&line);
             let file = FileDocument::new(FileKind::Report, &path);
@@ -97,16 +95,8 @@ pub(crate) fn write_html(
     title: &str,
     command: &str,
 ) -> anyhow::Result<()> {
-    write(path, &html::render(&judgement.report(title, command)))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| {
-        format!(
-            "the report {} could not be written; choose another place",
-            path.display()
-        )
-    })
+    let page = html::render(&judgement.report(title, command));
+    record_file::write_text(path, "the report", &page)
 }
 
 /// Records of one version are shown as they are; two of them that can be compared, compared.

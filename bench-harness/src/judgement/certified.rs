@@ -7,8 +7,8 @@ use unstall_results::comparison::Comparison;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
-use crate::command_line::shell_path;
 use crate::identity;
+use unstall_bench_harness::command_line::shell_path;
 
 /// From this age on a machine may well have become another one.
 const DAYS_DOUBTFUL: u64 = 30;

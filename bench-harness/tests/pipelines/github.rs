@@ -209,7 +209,7 @@ fn a_measurement_gets_its_arguments_whole() {
     job.stage.program(
         "unstall",
         "#!/bin/sh\n{ printf '%s' \"$1\"; shift; printf ' [%s]' \"$@\"; echo; } >> calls\n\
-         touch 'out here/records'.*/tunnel.json; exit 4\n",
+         for made in 'out here/records'.*; do touch \"$made/tunnel.json\"; done; exit 4\n",
     );
     // Of an earlier job in the same folder.
     fs::create_dir_all(job.stage.path("out here/records.before")).expect("writable");
