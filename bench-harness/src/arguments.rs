@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Replay two migration steps on private servers, compare, judge, write the HTML report
+    /// Replay migration steps on private servers, compare, judge, write the HTML report
     Demo(DemoArguments),
     /// Measure one version of a running service
     Run(RunArguments),
@@ -105,7 +105,7 @@ pub(crate) enum Command {
     Selftest(SelftestCommand),
     /// Name the calls that hold another process's event loop, with no change to it
     Watch(WatchArguments),
-    /// List, show and check scenarios
+    /// List, show, check and import scenarios
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
     /// List, show, merge, import and export records; keep baselines

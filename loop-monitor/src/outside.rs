@@ -61,6 +61,7 @@ mod tracer_routes;
 mod tracer_session;
 mod tracer_threads;
 mod v8;
+mod wakes;
 mod watch;
 mod watched_thread;
 

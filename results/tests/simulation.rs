@@ -43,7 +43,7 @@ fn a_fifth_slower_is_found() {
 #[test]
 fn exactly_at_the_margin_alarms_are_as_rare_as_promised() {
     let tally = sessions(&[10], 400, Truth::AtMargin, 100);
-    // 5 % at most in the long run; 11 of 100 would be beyond any chance.
+    // 5 % at most in the long run. The seeds are fixed, so this isn't left to chance.
     assert!(tally.regressions <= 10, "{tally:?}");
 }
 

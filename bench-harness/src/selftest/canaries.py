@@ -221,6 +221,7 @@ def spawn(_: Soil, block_s: float) -> None:
 
 def never_ending(soil: Soil, _: float) -> None:
     soil.may_end.wait()
+    soil.may_end.clear()  # one release ends one poll: it may be planted again
 
 
 def spin(_: Soil, block_s: float) -> None:

@@ -232,6 +232,8 @@ fn never_ending(soil: &Soil) {
             .wait(may_end)
             .unwrap_or_else(PoisonError::into_inner);
     }
+    // One release ends one poll: it may be planted again.
+    *may_end = false;
 }
 
 /// Uses that much CPU time, however long that takes.
@@ -259,4 +261,19 @@ fn whole(bytes: usize) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!("{bytes} of {FILE_BYTES} bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_ends_one_poll_so_that_the_next_one_can_be_looked_at_too() {
+        let soil = Soil::prepare().expect("files, a lock and a peer");
+        soil.release();
+        soil.call(Canary::NeverEnding, Duration::ZERO)
+            .expect("it was released");
+        let may_end = soil.may_end.lock().expect("nobody panicked");
+        assert!(!*may_end, "the next one would be over at once");
+    }
 }

@@ -4,10 +4,12 @@
 //! first and the last moment is in one place: on a core, pushed off it, or in a sleep; a sleep is
 //! charged to what it was seen to wait for. Sleeps that ended before anybody looked are charged,
 //! in this order, like those that were seen at the same place of the program on the same object;
-//! to that place alone; or, where not even the place is known, like all sleeps of this loop. How
-//! much was shared out so is told.
+//! to what that place's call was on right after it; or, where not even the place is known, like all
+//! sleeps of this loop. How much was shared out so is told.
 
 use std::collections::HashMap;
+
+use super::wakes::{Absences, Slept};
 
 /// Beyond so many places of one loop, those not seen yet are one.
 const SITES_MAX: usize = 4_096;
@@ -39,6 +41,8 @@ pub(super) enum Charge {
     Cause(usize),
     /// It was kept at a place that nobody could look at in time.
     Site(Site),
+    /// The same, and soon after it the place's call was found to have this cause.
+    Told(Site, usize),
     /// It was off its core, and that is all.
     Unknown,
 }
@@ -48,7 +52,7 @@ impl Charge {
     pub(super) fn is_harmless(self) -> bool {
         match self {
             Self::Idle | Self::Gil | Self::Machine => true,
-            Self::Cause(_) | Self::Site(_) | Self::Unknown => false,
+            Self::Cause(_) | Self::Site(_) | Self::Told(..) | Self::Unknown => false,
         }
     }
 }
@@ -94,6 +98,9 @@ enum State {
 #[derive(Debug, Default, Clone)]
 struct SiteTally {
     seen: Vec<(Charge, Tally)>,
+    /// What nobody saw, by what was found out about it soon after.
+    told: Vec<(Charge, Tally)>,
+    /// What nobody saw, and nothing was found out about.
     unseen: Tally,
     /// Its call alone says that sleeping there keeps nobody.
     is_harmless: bool,
@@ -104,6 +111,23 @@ impl SiteTally {
         match charge {
             Some(charge) => tally_of(&mut self.seen, charge).add(length_ns),
             None => self.unseen.add(length_ns),
+        }
+    }
+
+    /// Takes so much out of a sleep that was added: it was the way back to a core.
+    fn take(&mut self, charge: Option<Charge>, mut wake_ns: u64) {
+        let mut take = |tally: &mut Tally| {
+            let taken_ns = wake_ns.min(tally.total_ns);
+            tally.total_ns -= taken_ns;
+            wake_ns -= taken_ns;
+        };
+        match charge {
+            Some(charge) => take(tally_of(&mut self.seen, charge)),
+            None => {
+                take(&mut self.unseen);
+                // It may have been told meanwhile.
+                self.told.iter_mut().rev().for_each(|(_, told)| take(told));
+            }
         }
     }
 }
@@ -123,6 +147,9 @@ pub(super) struct Ledger {
     state: State,
     running_ns: u64,
     pushed_off_ns: u64,
+    /// Ways from sleeps to a core.
+    wakes_ns: u64,
+    absences: Absences,
     sites: HashMap<Site, SiteTally>,
     /// Sleeps at places that nobody knows.
     elsewhere: SiteTally,
@@ -173,6 +200,8 @@ impl Ledger {
             state,
             running_ns: 0,
             pushed_off_ns: 0,
+            wakes_ns: 0,
+            absences: Absences::default(),
             sites: HashMap::new(),
             elsewhere: SiteTally::default(),
             strangers: Vec::new(),
@@ -228,25 +257,80 @@ impl Ledger {
     fn close(&mut self, at_ns: u64) {
         match self.state {
             State::OnCore { since_ns } => self.running_ns += at_ns.saturating_sub(since_ns),
-            State::PushedOff { since_ns } => self.pushed_off_ns += at_ns.saturating_sub(since_ns),
-            State::Asleep(sleep) => self.close_sleep(&sleep, at_ns.saturating_sub(sleep.since_ns)),
+            State::PushedOff { since_ns } => {
+                let length_ns = at_ns.saturating_sub(since_ns);
+                self.pushed_off_ns += length_ns;
+                self.absences.was_pushed_off(at_ns, length_ns);
+            }
+            State::Asleep(sleep) => self.close_sleep(&sleep, at_ns),
         }
     }
 
-    fn close_sleep(&mut self, sleep: &Sleep, length_ns: u64) {
-        let Some(mut site) = sleep.site else {
-            return self.elsewhere.add(sleep.charge, length_ns);
+    fn close_sleep(&mut self, sleep: &Sleep, at_ns: u64) {
+        let mut slept = Slept {
+            site: sleep.site,
+            charge: sleep.charge,
+            length_ns: at_ns.saturating_sub(sleep.since_ns),
         };
-        if self.sites.len() >= SITES_MAX && !self.sites.contains_key(&site) {
-            site.argument = 0;
+        match &mut slept.site {
+            None => self.elsewhere.add(slept.charge, slept.length_ns),
+            Some(site) => {
+                if self.sites.len() >= SITES_MAX && !self.sites.contains_key(site) {
+                    site.argument = 0;
+                }
+                let tally = self.sites.entry(*site).or_default();
+                tally.add(slept.charge, slept.length_ns);
+                if !tally.is_harmless
+                    && self.strangers.len() < STRANGERS_MAX
+                    && !self.strangers.contains(site)
+                {
+                    self.strangers.push(*site);
+                }
+            }
         }
-        let tally = self.sites.entry(site).or_default();
-        tally.add(sleep.charge, length_ns);
-        if !tally.is_harmless
-            && self.strangers.len() < STRANGERS_MAX
-            && !self.strangers.contains(&site)
-        {
-            self.strangers.push(site);
+        self.absences.has_slept(at_ns, slept);
+    }
+
+    /// `run_delay_ns` is what the kernel has counted as waiting for a core since this was called
+    /// last. Beyond the time pushed off, that is the way from each sleep's end to a core: it comes
+    /// off the sleeps that ended since, and of those until `until_ns`.
+    pub(super) fn settle(&mut self, until_ns: u64, run_delay_ns: u64) {
+        let (sites, elsewhere) = (&mut self.sites, &mut self.elsewhere);
+        self.absences
+            .settle(until_ns, run_delay_ns, |slept, share_ns| {
+                let tally = match &slept.site {
+                    Some(site) => sites.entry(*site).or_default(),
+                    None => &mut *elsewhere,
+                };
+                tally.take(slept.charge, share_ns);
+                self.wakes_ns += share_ns;
+            });
+    }
+
+    /// Ways to a core until now are booked, or belong to sleeps that nobody was told of.
+    pub(super) fn forget_wakes(&mut self) {
+        self.absences.forget();
+    }
+
+    /// Whether nothing is known of sleeps at a place but the place.
+    pub(super) fn is_untold(&self, site: Site) -> bool {
+        let tally = self.sites.get(&site);
+        tally.is_some_and(|tally| tally.seen.is_empty() && tally.unseen.count > 0)
+    }
+
+    /// Places of which nothing else is known, though they may keep somebody.
+    pub(super) fn untold(&self) -> Vec<Site> {
+        let strange = self.sites.iter().filter(|(_, tally)| !tally.is_harmless);
+        let sites = strange.map(|(site, _)| *site);
+        sites.filter(|site| self.is_untold(*site)).collect()
+    }
+
+    /// Says what the sleeps were that nobody saw at a place. For good: the same descriptor may be
+    /// another file later, or none.
+    pub(super) fn tell(&mut self, site: Site, cause: usize) {
+        if let Some(tally) = self.sites.get_mut(&site) {
+            let untold = std::mem::take(&mut tally.unseen);
+            tally_of(&mut tally.told, Charge::Told(site, cause)).join(untold);
         }
     }
 
@@ -262,20 +346,21 @@ impl Ledger {
         }
     }
 
-    /// Adds up to a moment. `run_delay_ns` is what the kernel counted as waiting for a core since
-    /// the books were opened: beyond the time pushed off, that is the way from each sleep's end to
-    /// a core, and comes off all sleeps alike.
-    pub(super) fn totals(&self, now_ns: u64, run_delay_ns: u64) -> Totals {
+    /// Adds up to a moment.
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
         let mut books = self.clone();
         books.runs(now_ns);
         let mut totals = Totals {
             running_ns: books.running_ns,
-            runqueue_ns: books.pushed_off_ns,
+            runqueue_ns: books.pushed_off_ns + books.wakes_ns,
             ..Totals::default()
         };
         for (site, tally) in &books.sites {
             for (charge, seen) in &tally.seen {
                 tally_of(&mut totals.sleeps, *charge).join(*seen);
+            }
+            for (charge, told) in &tally.told {
+                totals.share(&tally.seen, *told, *charge);
             }
             totals.share(&tally.seen, tally.unseen, Charge::Site(*site));
         }
@@ -284,7 +369,6 @@ impl Ledger {
         }
         let all = totals.sleeps.clone();
         totals.share(&all, books.elsewhere.unseen, Charge::Unknown);
-        totals.take_wakes(run_delay_ns.saturating_sub(books.pushed_off_ns));
         totals
     }
 }
@@ -318,26 +402,6 @@ impl Totals {
             };
             shared.join(share);
             tally_of(&mut self.sleeps, *charge).join(share);
-        }
-    }
-
-    /// Takes the way back to a core out of the sleeps, each as much, and none more than it has.
-    fn take_wakes(&mut self, mut wakes_ns: u64) {
-        let mut sleeps: u64 = self.sleeps.iter().map(|(_, tally)| tally.count).sum();
-        // Those with the least time per sleep first: what they can't give, the others do.
-        let mean_ns = |tally: &Tally| tally.total_ns / tally.count.max(1);
-        self.sleeps
-            .sort_unstable_by_key(|(charge, tally)| (mean_ns(tally), *charge));
-        for (_, tally) in &mut self.sleeps {
-            if sleeps == 0 {
-                break;
-            }
-            let share = u128::from(wakes_ns) * u128::from(tally.count) / u128::from(sleeps);
-            let share = u64::try_from(share).unwrap_or(u64::MAX).min(tally.total_ns);
-            sleeps -= tally.count;
-            wakes_ns -= share;
-            tally.total_ns -= share;
-            self.runqueue_ns += share;
         }
     }
 
@@ -379,7 +443,8 @@ mod tests {
         ledger.runs(170);
         ledger.is_pushed_off(175);
         ledger.runs(180);
-        let totals = ledger.totals(200, 5);
+        ledger.settle(200, 5);
+        let totals = ledger.totals(200);
         assert_eq!(tally(&totals, Charge::Idle).total_ns, 100);
         let blocked = tally(&totals, Charge::Cause(0));
         assert_eq!(
@@ -398,7 +463,7 @@ mod tests {
         ledger.sleeps(10, Some(RECEIVE));
         ledger.runs(40);
         ledger.sleeps(40, Some(EPOLL));
-        let totals = ledger.totals(100, 0);
+        let totals = ledger.totals(100);
         assert_eq!(
             tally(&totals, Charge::Cause(4)),
             Tally {
@@ -423,7 +488,7 @@ mod tests {
         }
         ledger.sleeps(200, Some(RECEIVE));
         ledger.runs(600);
-        let totals = ledger.totals(600, 0);
+        let totals = ledger.totals(600);
         assert_eq!(tally(&totals, Charge::Cause(0)).total_ns, 30 + 300);
         assert_eq!(tally(&totals, Charge::Cause(1)).total_ns, 10 + 100);
         assert_eq!(ledger.known(RECEIVE), None);
@@ -434,11 +499,11 @@ mod tests {
         let mut ledger = Ledger::on_core(0);
         ledger.sleeps(0, None);
         ledger.runs(50);
-        let totals = ledger.totals(50, 0);
+        let totals = ledger.totals(50);
         assert_eq!(tally(&totals, Charge::Unknown).total_ns, 50);
         ledger.sleeps(50, None);
         ledger.see(EPOLL, Some(Charge::Idle));
-        let totals = ledger.totals(60, 0);
+        let totals = ledger.totals(60);
         assert_eq!(tally(&totals, Charge::Idle).total_ns, 60);
         assert_eq!(
             totals.shared,
@@ -477,10 +542,61 @@ mod tests {
             ledger.see(EPOLL, Some(charge));
             ledger.runs(at + 100);
         }
-        let totals = ledger.totals(2_000, 60);
+        ledger.settle(2_000, 60);
+        let totals = ledger.totals(2_000);
         assert_eq!(totals.runqueue_ns, 60);
         assert_eq!(tally(&totals, Charge::Idle).total_ns, 70);
         assert_eq!(tally(&totals, Charge::Cause(0)).total_ns, 70);
+    }
+
+    #[test]
+    fn what_was_told_of_a_sleep_stays_whatever_the_machine_does_later() {
+        let mut ledger = Ledger::on_core(0);
+        let mut sleep = |from, until, run_delay_ns, site, charge| {
+            ledger.sleeps(from, Some(site));
+            ledger.see(site, Some(charge));
+            ledger.runs(until);
+            ledger.settle(until, run_delay_ns);
+            let totals = ledger.totals(until);
+            (
+                tally(&totals, Charge::Cause(0)).total_ns,
+                totals.runqueue_ns,
+            )
+        };
+        assert_eq!(sleep(0, 100, 40, RECEIVE, Charge::Cause(0)), (60, 40));
+        // A quiet machine gives nothing back, and a busy one takes nothing away.
+        assert_eq!(sleep(200, 1_200, 0, EPOLL, Charge::Idle), (60, 40));
+        assert_eq!(sleep(2_000, 3_000, 900, EPOLL, Charge::Idle), (60, 940));
+    }
+
+    #[test]
+    fn what_a_call_was_on_is_told_once() {
+        let mut ledger = Ledger::on_core(0);
+        let sleep = |ledger: &mut Ledger, from| {
+            ledger.sleeps(from, Some(RECEIVE));
+            ledger.runs(from + 50);
+        };
+        sleep(&mut ledger, 0);
+        assert_eq!(ledger.untold(), [RECEIVE]);
+        ledger.tell(RECEIVE, 4);
+        assert_eq!(ledger.untold(), []);
+        ledger.settle(60, 10);
+        // The descriptor is another file now.
+        sleep(&mut ledger, 100);
+        ledger.tell(RECEIVE, 5);
+        let totals = ledger.totals(200);
+        assert_eq!(tally(&totals, Charge::Told(RECEIVE, 4)).total_ns, 40);
+        assert_eq!(tally(&totals, Charge::Told(RECEIVE, 5)).total_ns, 50);
+        assert_eq!((totals.all_ns(), totals.shared.count), (200, 0));
+        // Who sees one knows the others.
+        ledger.sleeps(200, None);
+        ledger.see(RECEIVE, Some(Charge::Cause(6)));
+        ledger.runs(210);
+        assert_eq!(
+            tally(&ledger.totals(210), Charge::Cause(6)).total_ns,
+            40 + 50 + 10
+        );
+        assert!(!ledger.is_untold(RECEIVE));
     }
 
     #[derive(Debug, Clone)]
@@ -488,6 +604,7 @@ mod tests {
         Sleep(Option<u64>, Option<usize>),
         PushedOff,
         Run,
+        Settle(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -499,6 +616,7 @@ mod tests {
                 .prop_map(|(site, cause)| Step::Sleep(site, cause)),
             Just(Step::PushedOff),
             Just(Step::Run),
+            (0..20_000u64).prop_map(Step::Settle),
         ]
     }
 
@@ -506,7 +624,6 @@ mod tests {
         #[test]
         fn nothing_is_lost_or_counted_twice(
             steps in proptest::collection::vec((step(), 0..10_000u64), 0..60),
-            run_delay_ns in 0..100_000u64,
         ) {
             let (mut ledger, mut now) = (Ledger::on_core(5), 5);
             let mut sleeps = 0;
@@ -522,10 +639,11 @@ mod tests {
                     }
                     Step::PushedOff => ledger.is_pushed_off(now),
                     Step::Run => ledger.runs(now),
+                    Step::Settle(run_delay_ns) => ledger.settle(now, run_delay_ns),
                 }
                 now += length;
             }
-            let totals = ledger.totals(now, run_delay_ns);
+            let totals = ledger.totals(now);
             prop_assert_eq!(totals.all_ns(), now - 5);
             let counted: u64 = totals.sleeps.iter().map(|(_, tally)| tally.count).sum();
             prop_assert_eq!(counted, sleeps);

@@ -51,7 +51,7 @@ impl Parts<'_> {
                         watched.blocked_ns += tally.total_ns;
                         join(causes.entry(number).or_default(), tally);
                     }
-                    Charge::Site(_) | Charge::Unknown => {
+                    Charge::Site(_) | Charge::Told(..) | Charge::Unknown => {
                         watched.blocked_ns += tally.total_ns;
                         let unknown = self.judge.nameless(CauseClass::Unknown);
                         join(causes.entry(unknown).or_default(), tally);
@@ -163,6 +163,10 @@ fn runtime_note(judge: &Judge) -> Option<&'static str> {
 fn resolve(judge: &mut Judge, charge: Charge, own_events: Option<u64>) -> Charge {
     match charge {
         Charge::Site(site) => judge.charge_of(site, own_events),
+        // Where the loop waits for events may have been found out since.
+        Charge::Told(site, cause) => judge
+            .harmless_at(site, own_events)
+            .unwrap_or(Charge::Cause(cause)),
         charge => charge,
     }
 }

@@ -127,7 +127,7 @@ mod tests {
             look.next(at_ms * MS, times(0, 0, 1), Met::Asleep(SITE), &mut ledger);
         }
         look.next(12 * MS, times(1, 1, 2), Met::Running, &mut ledger);
-        let totals = ledger.totals(12 * MS, 0);
+        let totals = ledger.totals(12 * MS);
         assert_eq!(totals.sleeps.len(), 1);
         assert_eq!(totals.sleeps[0].1.count, 1);
         assert_eq!(slept_ms(&totals), 10);
@@ -138,7 +138,7 @@ mod tests {
     fn a_sleep_between_two_looks_has_no_place() {
         let (mut look, mut ledger) = LastLook::first(0, times(0, 0, 1), Met::Running);
         look.next(10 * MS, times(6, 1, 3), Met::Running, &mut ledger);
-        let totals = ledger.totals(10 * MS, 0);
+        let totals = ledger.totals(10 * MS);
         assert_eq!(totals.sleeps[0].0, Charge::Unknown);
         assert_eq!(slept_ms(&totals), 3);
         assert_eq!(totals.all_ns(), 10 * MS);
@@ -150,7 +150,7 @@ mod tests {
         look.next(2 * MS, times(0, 0, 1), Met::Running, &mut ledger);
         look.next(3 * MS, times(0, 0, 1), Met::Running, &mut ledger);
         look.next(5 * MS, times(4, 0, 2), Met::Asleep(SITE), &mut ledger);
-        let totals = ledger.totals(5 * MS, 0);
+        let totals = ledger.totals(5 * MS);
         assert_eq!(totals.running_ns, 4 * MS);
         assert_eq!(slept_ms(&totals), 1);
     }

@@ -213,8 +213,13 @@ impl Watch {
             self.end(&error.into());
         }
         for thread in self.threads.iter_mut().filter(|thread| !thread.has_ended()) {
-            if thread.catch_up().is_err() || thread.read_run_delay().is_err() {
+            if thread.settle().is_err() {
                 thread.end();
+            }
+        }
+        for thread in &mut self.threads {
+            for site in thread.ledger.untold() {
+                tell(thread, &mut self.judge, site);
             }
         }
         Parts {
@@ -265,7 +270,7 @@ impl Watch {
             return Err(ProcessError::Ended { pid }.into());
         }
         for thread in self.threads.iter_mut().filter(|thread| !thread.has_ended()) {
-            if thread.read_run_delay().is_err() {
+            if thread.settle().is_err() {
                 thread.end();
             }
         }
@@ -311,7 +316,10 @@ impl Watch {
         for site in thread.ledger.take_strangers() {
             match self.judge.harmless_at(site, thread.own_events) {
                 Some(_) => thread.ledger.befriend(site),
-                None => self.pace.keep(Instant::now()),
+                None => {
+                    self.pace.keep(Instant::now());
+                    tell(thread, &mut self.judge, site);
+                }
             }
         }
     }
@@ -413,6 +421,16 @@ impl Watch {
             }
             error => format!("The watch ended early: {error}"),
         });
+    }
+}
+
+/// Finds out what the call of a place is on where nobody ever looked in time, as soon as can be:
+/// descriptors are closed, and then are others.
+fn tell(thread: &mut WatchedThread, judge: &mut Judge, site: Site) {
+    if thread.ledger.is_untold(site)
+        && let Charge::Cause(number) = judge.charge_of(site, thread.own_events)
+    {
+        thread.ledger.tell(site, number);
     }
 }
 

@@ -1,11 +1,20 @@
 //! One loop's thread while it is watched: how it is followed, and its books.
 
+use std::time::Duration;
+
 use super::finder::Found;
 use super::ledger::{Ledger, Site, Totals};
 use super::switches::{Switch, Switches};
 use super::times::{LastLook, Met};
 use crate::process::{Activity, ProcessError, ProcessView, Task};
-use crate::readings::monotonic_ns;
+use crate::readings::{monotonic_ns, nanoseconds};
+
+/// The ways from sleeps to a core are booked so often: under one cause each time, mostly.
+const SETTLE_EVERY: Duration = Duration::from_millis(10);
+/// A reading of the kernel's counts that takes longer was interrupted, and is made again.
+const READING_TIME_MAX: Duration = Duration::from_micros(50);
+/// So many in a row are rare.
+const READINGS_MAX: usize = 4;
 
 /// How a thread is followed.
 enum Follow {
@@ -29,8 +38,10 @@ pub(super) struct WatchedThread {
     follow: Follow,
     opened_ns: u64,
     ended_ns: Option<u64>,
-    run_delay_at_start_ns: u64,
+    /// What of its waits for a core is in the books, and when that was read.
     run_delay_ns: u64,
+    settled_ns: u64,
+    lost_settled: u64,
 }
 
 impl WatchedThread {
@@ -64,8 +75,9 @@ impl WatchedThread {
             follow,
             opened_ns,
             ended_ns: None,
-            run_delay_at_start_ns: times.run_delay_ns,
             run_delay_ns: times.run_delay_ns,
+            settled_ns: opened_ns,
+            lost_settled: 0,
         };
         thread.follow_first();
         Ok(thread)
@@ -111,41 +123,82 @@ impl WatchedThread {
 
     /// Brings the books up to date.
     pub(super) fn catch_up(&mut self) -> Result<(), ProcessError> {
+        if monotonic_ns().saturating_sub(self.settled_ns) >= nanoseconds(SETTLE_EVERY) {
+            return self.settle();
+        }
         match &mut self.follow {
-            Follow::Switches(switches) => {
-                let (ledger, lost, opened_ns) = (&mut self.ledger, &mut self.lost, self.opened_ns);
-                switches.drain(|switch| match switch {
-                    Switch::Lost(records) => *lost += records,
-                    switch => enter(ledger, switch, opened_ns),
-                });
-            }
-            Follow::Looks(last) => {
-                let before = self.task.times()?;
-                let activity = self.task.activity()?;
-                let times = self.task.times()?;
-                let moved = before.timeslices != times.timeslices;
-                let met = if moved { Met::Running } else { met(&activity) };
-                last.next(monotonic_ns(), times, met, &mut self.ledger);
-                self.run_delay_ns = times.run_delay_ns;
-            }
+            Follow::Switches(_) => self.drain(),
+            Follow::Looks(_) => self.look()?,
         }
         Ok(())
     }
 
-    /// Reads how long it waited for cores; seldom, and before a summary.
-    pub(super) fn read_run_delay(&mut self) -> Result<(), ProcessError> {
-        self.run_delay_ns = self.task.times()?.run_delay_ns;
+    /// The same, with the waits for a core until now. Read before the switches, so that none that
+    /// is waited for lacks among them; the books know those that came after.
+    pub(super) fn settle(&mut self) -> Result<(), ProcessError> {
+        if matches!(self.follow, Follow::Looks(_)) {
+            self.settled_ns = monotonic_ns();
+            return self.look();
+        }
+        let counted = self.read_run_delay();
+        // What it did is told when it is no more, too.
+        self.drain();
+        let (until_ns, run_delay_ns) = counted?;
+        // After another thread's `exec` its files are that one's, whose delay may be less.
+        let since_ns = run_delay_ns.saturating_sub(self.run_delay_ns);
+        self.ledger.settle(until_ns, since_ns);
+        if self.lost > self.lost_settled {
+            self.ledger.forget_wakes();
+            self.lost_settled = self.lost;
+        }
+        (self.settled_ns, self.run_delay_ns) = (until_ns, run_delay_ns);
+        Ok(())
+    }
+
+    /// How long it waited for cores, and a moment until which that is sure.
+    fn read_run_delay(&self) -> Result<(u64, u64), ProcessError> {
+        for _ in 1..READINGS_MAX {
+            let until_ns = monotonic_ns();
+            let times = self.task.times()?;
+            if monotonic_ns().saturating_sub(until_ns) <= nanoseconds(READING_TIME_MAX) {
+                return Ok((until_ns, times.run_delay_ns));
+            }
+        }
+        Ok((monotonic_ns(), self.task.times()?.run_delay_ns))
+    }
+
+    fn drain(&mut self) {
+        let Follow::Switches(switches) = &mut self.follow else {
+            return;
+        };
+        let (ledger, lost, opened_ns) = (&mut self.ledger, &mut self.lost, self.opened_ns);
+        switches.drain(|switch| match switch {
+            Switch::Lost(records) => *lost += records,
+            switch => enter(ledger, switch, opened_ns),
+        });
+    }
+
+    fn look(&mut self) -> Result<(), ProcessError> {
+        let Follow::Looks(last) = &mut self.follow else {
+            return Ok(());
+        };
+        let before = self.task.times()?;
+        let activity = self.task.activity()?;
+        let times = self.task.times()?;
+        let moved = before.timeslices != times.timeslices;
+        let met = if moved { Met::Running } else { met(&activity) };
+        last.next(monotonic_ns(), times, met, &mut self.ledger);
+        // Booked with this look.
+        self.ledger.forget_wakes();
         Ok(())
     }
 
     /// Opens its books anew: what was known of its sleeps' places is learnt again.
     pub(super) fn restart(&mut self) -> Result<(), ProcessError> {
-        self.catch_up()?;
-        self.read_run_delay()?;
+        self.settle()?;
         self.opened_ns = monotonic_ns();
-        self.run_delay_at_start_ns = self.run_delay_ns;
         self.ledger = self.ledger.reopened(self.opened_ns);
-        self.lost = 0;
+        (self.lost, self.lost_settled) = (0, 0);
         Ok(())
     }
 
@@ -161,15 +214,7 @@ impl WatchedThread {
     /// Everything so far.
     pub(super) fn totals(&self) -> Totals {
         let until_ns = self.ended_ns.unwrap_or_else(monotonic_ns);
-        let run_delay_ns = match &self.follow {
-            Follow::Switches(_) => {
-                // After another thread's `exec` its files are that one's, whose delay may be less.
-                self.run_delay_ns.saturating_sub(self.run_delay_at_start_ns)
-            }
-            // Booked look by look.
-            Follow::Looks(_) => 0,
-        };
-        self.ledger.totals(until_ns, run_delay_ns)
+        self.ledger.totals(until_ns)
     }
 }
 
