@@ -129,19 +129,26 @@ pub(crate) fn markdown(text: &str) -> String {
     for (index, character) in text.char_indices() {
         let rest = &text[index + character.len_utf8()..];
         match character {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' => {
                 out.push('\\');
                 out.push(character);
             }
-            // An issue, a merge request.
-            '#' | '!' => {
-                out.push('\\');
-                out.push(character);
-                if rest.starts_with(|next: char| next.is_ascii_digit()) {
+            // An issue, a merge request, a snippet; a label, a milestone and an epic have names, too.
+            '#' | '!' | '$' | '~' | '%' | '&' => {
+                match character {
+                    '&' => out.push_str("&amp;"),
+                    '%' => out.push('%'),
+                    _ => out.extend(['\\', character]),
+                }
+                if rest.starts_with(|next: char| next.is_alphanumeric() || next == '"') {
                     out.push(WORD_JOINER);
                 }
             }
-            '&' => out.push_str("&amp;"),
+            // An issue again: GH-12.
+            '-' if is_issue(&text[..index], rest) => out.extend(['-', WORD_JOINER]),
+            _ if begins_commit(&text[..index], &text[index..]) => {
+                out.extend([character, WORD_JOINER]);
+            }
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             // A person or a team.
@@ -164,6 +171,28 @@ fn numbered_item(text: &str) -> Option<usize> {
     let rest = text[digits..].strip_prefix(['.', ')'])?;
     let is_item = digits > 0 && (rest.is_empty() || rest.starts_with(' '));
     is_item.then_some(digits)
+}
+
+fn is_issue(before: &str, after: &str) -> bool {
+    let start = before.len().saturating_sub(2);
+    let is_host = before
+        .get(start..)
+        .is_some_and(|last| last.eq_ignore_ascii_case("gh"));
+    is_host && after.starts_with(|next: char| next.is_ascii_digit())
+}
+
+/// Whether a commit's hash may begin here: a code host links those that it knows, from seven digits on.
+fn begins_commit(before: &str, text: &str) -> bool {
+    const DIGITS_MIN: usize = 7;
+    let is_inside = before.ends_with(|last: char| last.is_ascii_alphanumeric());
+    let end = text.find(|letter: char| !letter.is_ascii_hexdigit());
+    let hash = &text[..end.unwrap_or(text.len())];
+    // Numbers and words are none.
+    let has = |wanted: fn(&u8) -> bool| hash.as_bytes().iter().any(wanted);
+    !is_inside
+        && hash.len() >= DIGITS_MIN
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
 }
 
 fn ends_in_www(text: &str) -> bool {
@@ -291,7 +320,15 @@ mod tests {
             ("- one", "\\- one"),
             ("/close", "\\/close"),
             ("GET /x", "GET /x"),
-            ("$x$", "\\$x\\$"),
+            ("$x$", "\\$\u{2060}x\\$"),
+            ("5 % & ~", "5 % &amp; \\~"),
+            (
+                "%1 &2 ~\"x\" ~bug",
+                "%\u{2060}1 &amp;\u{2060}2 \\~\u{2060}\"x\" \\~\u{2060}bug",
+            ),
+            ("GH-12 gh-x", "GH-\u{2060}12 gh-x"),
+            ("at 0123abcd", "at 0\u{2060}123abcd"),
+            ("12345678 defaced xa1b2c3d4", "12345678 defaced xa1b2c3d4"),
         ] {
             assert_eq!(markdown(text), inert);
         }

@@ -153,6 +153,12 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
     if write_asides(page, entry) {
         page.blank();
     }
+    if comparison.is_only_warned() {
+        page.wrapped(
+            "  Only a warning: ",
+            "the policy lets this end with exit code 0",
+        );
+    }
     page.wrapped("  Next: ", &comparison.next_action);
 }
 
