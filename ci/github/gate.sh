@@ -44,6 +44,7 @@ else
     # One record is a file, several are files in a folder, which is a new one: whatever else lies
     # around wasn't measured now.
     out=$GATE_FOLDER/record.json
+    rm -f -- "$out"
     [ "${#scenarios[@]}" -eq 1 ] || out=$(mktemp -d -- "$GATE_FOLDER/records.XXXXXX")
     take_no_commands
     # One stream, so that nothing of the other comes after the end of the silence.

@@ -244,6 +244,26 @@ fn a_measurement_gets_its_arguments_whole() {
     assert_eq!(job.step("verdict").0, Some(4));
 }
 
+#[test]
+fn a_record_of_an_earlier_job_is_never_judged_as_todays() {
+    let mut job = Job::new(&[
+        ("scenario", "tunnel"),
+        ("before", "server --port {port}"),
+        ("after", "http://127.0.0.1:9"),
+        ("folder", "out"),
+    ]);
+    fs::create_dir_all(job.stage.path("out")).expect("writable");
+    fs::write(job.stage.path("out/record.json"), "").expect("writable");
+    job.stage.program(
+        "unstall",
+        "#!/bin/sh\necho \"$1\" >> calls; [ ! -e out/record.json ] || echo old >> calls; exit 3\n",
+    );
+    let (code, said) = job.step("gate");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(job.file("calls"), "ab\ngate\nreport\n");
+    assert_eq!(job.step("verdict").0, Some(3));
+}
+
 /// With what `mktemp` appends to a name taken off.
 fn without_suffix(text: &str, name: &str) -> String {
     const LETTERS: usize = 6;
