@@ -9,11 +9,12 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::identity;
+use unstall_bench_harness::command_line::shell_path;
 
 /// As it stands in a command line.
 pub(crate) fn words(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| {
-        format!(" --certificate {}", path.display())
+        format!(" --certificate {}", shell_path(path))
     })
 }
 
