@@ -251,8 +251,9 @@ impl Stacks {
         prologue::frame_bytes(&code[..length])
     }
 
-    /// The lowest frame at or above `sp` whose chain holds, and that was called for `function`. Below a function's frame lie its locals, and in them remains of earlier calls, whose
-    /// chain holds just as well; but they called something else.
+    /// The lowest frame at or above `sp` whose chain holds, and that was called for `function`. Below
+    /// a function's frame lie its locals, and in them remains of earlier calls, whose chain holds
+    /// just as well; but they called something else.
     fn frame_by_chain(&mut self, function: Option<u64>, sp: u64, stack: &StackCopy) -> Option<u64> {
         let mut lowest = None;
         let mut lowest_indirect = None;
