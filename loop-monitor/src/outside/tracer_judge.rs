@@ -12,7 +12,7 @@ use syscalls::Sysno;
 use super::tracer_python::{PythonStack, PythonStacks};
 use crate::blocking_rules::{self, CallFacts, Descriptor, Judgement};
 use crate::cause::{Cause, CauseClass, Frame, Target};
-use crate::process::address_space::AddressSpace;
+use crate::process::address_space::{AddressSpace, Mapping};
 use crate::process::descriptors::Descriptors;
 use crate::process::stack::{Registers, StackCopy, Stacks};
 use crate::process::tokio_place;
@@ -291,7 +291,7 @@ impl Judge {
 
     /// The code right above the C library's is uvloop's.
     fn is_called_by_uvloop(&self, entry: &Entry) -> bool {
-        let files = self.files_on_stack(entry.sp, NEAR_STACK_BYTES);
+        let files = self.files_on_stack(entry, NEAR_STACK_BYTES);
         let is_c = |path: &&String| path.contains("/libc") || path.contains("/libpthread");
         let first = files.iter().find(|path| !is_c(path));
         first.is_some_and(|path| is_uvloop(path))
@@ -299,20 +299,20 @@ impl Judge {
 
     /// uvloop's code is on the stack: it has no Python frames of its own.
     fn is_below_uvloop(&self, entry: &Entry) -> bool {
-        let files = self.files_on_stack(entry.sp, FAR_STACK_BYTES);
+        let files = self.files_on_stack(entry, FAR_STACK_BYTES);
         files.iter().any(|path| is_uvloop(path))
     }
 
     /// Files of the code that words of the stack point to, the innermost first. No unwinding: that
     /// takes tables which Cython's modules needn't have.
-    fn files_on_stack(&self, sp: u64, bytes: usize) -> Vec<String> {
+    fn files_on_stack(&self, entry: &Entry, bytes_max: usize) -> Vec<String> {
         // A process that has ended has no code; its end is told by the wait for it.
         let Ok(space) = AddressSpace::read(&self.view) else {
             return Vec::new();
         };
+        let bytes = stack_bytes(entry, space.find(entry.sp)).min(bytes_max);
         let mut stack = vec![0; bytes];
-        // Above the stack's end nothing is mapped, so that less is read.
-        let read = self.view.read_memory(sp, &mut stack).unwrap_or(0);
+        let read = self.view.read_memory(entry.sp, &mut stack).unwrap_or(0);
         let words = stack[..read].chunks_exact(8);
         let words = words.map(|word| {
             word.iter()
@@ -322,6 +322,20 @@ impl Judge {
         let mappings = words.filter_map(|word| space.find(word).filter(|it| it.is_executable));
         mappings.map(|mapping| mapping.path.clone()).collect()
     }
+}
+
+/// How much of a thread's stack is in use. What lies above it may be anybody's: the kernel joins
+/// neighbouring mappings, so that the end of one isn't the end of the stack. Threads have their own
+/// storage at the stack's upper end (glibc, musl); only the first one has it elsewhere.
+fn stack_bytes(entry: &Entry, stack: Option<&Mapping>) -> usize {
+    let Some(stack) = stack else { return 0 };
+    let is_above = (entry.sp..stack.end).contains(&entry.thread_pointer);
+    let end = if is_above {
+        entry.thread_pointer
+    } else {
+        stack.end
+    };
+    usize::try_from(end - entry.sp).unwrap_or(usize::MAX)
 }
 
 fn imported() -> Cause {
@@ -412,6 +426,33 @@ impl CallFacts for Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stack_ends_at_the_thread_s_own_storage_or_with_its_mapping() {
+        let stack = Mapping {
+            start: 0x7f00_0000,
+            end: 0x7f80_0000,
+            is_executable: false,
+            file_offset: 0,
+            inode: 0,
+            path: String::new(),
+        };
+        let entry = |thread_pointer| Entry {
+            tid: 1,
+            number: 0,
+            arguments: [0; 6],
+            ip: 0,
+            sp: 0x7f0f_f000,
+            bp: 0,
+            thread_pointer,
+        };
+        // The kernel has joined the stack with what lies above it.
+        assert_eq!(stack_bytes(&entry(0x7f10_0000), Some(&stack)), 0x1000);
+        // The first thread's storage is elsewhere, and so is that of who moved its stack.
+        assert_eq!(stack_bytes(&entry(0x6000_0000), Some(&stack)), 0x70_1000);
+        assert_eq!(stack_bytes(&entry(0x7f90_0000), Some(&stack)), 0x70_1000);
+        assert_eq!(stack_bytes(&entry(0x7f10_0000), None), 0);
+    }
 
     #[test]
     fn only_readings_of_the_monitor_are_exempt() {
