@@ -241,8 +241,8 @@ impl MonitorBuilder {
     /// and in the snapshot's `causes`.
     ///
     /// Only on x86-64 Linux; elsewhere it warns that it can't. Lines need debug information, of
-    /// which line tables are enough (`debug = "line-tables-only"` in the release profile), and are
-    /// most reliable with `-C force-frame-pointers=yes`.
+    /// which line tables are enough (`debug = "line-tables-only"` in the release profile); without
+    /// them functions are named, and the snapshot says how to get lines.
     #[cfg(feature = "watch")]
     #[must_use]
     pub fn watch(mut self, threshold: Duration) -> Self {
