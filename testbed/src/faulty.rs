@@ -16,7 +16,9 @@ use nix::sys::socket::{
 use crate::fault::{EARLY, Ending, Fault};
 use crate::framing_fault;
 use crate::http_message::{Request, Requests, json_answer};
-use crate::peer::{Door, Peer, lock, reset_when_closed, wait_for_the_clients_end_deaf};
+use crate::peer::{
+    Door, Peer, leave_with_the_end, lock, reset_when_closed, wait_for_the_clients_end_deaf,
+};
 
 /// Names of `/framing/{name}` that carry a right answer in an unusual frame.
 pub const RIGHT_FRAMES: &[&str] = &framing_fault::RIGHT;
@@ -373,6 +375,9 @@ impl Handler {
 
     fn answer(&self, stream: &TcpStream, request: &Request, fault: &Fault) -> io::Result<Ending> {
         let script = fault.script();
+        if script.ending == Ending::Close && script.pieces.len() == 1 {
+            leave_with_the_end(stream)?;
+        }
         for piece in &script.pieces {
             std::thread::sleep(piece.after);
             let head_only = request.method == "HEAD" && script.is_http;

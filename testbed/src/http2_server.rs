@@ -10,7 +10,7 @@ use crate::http2_fault::{self, End, Fault, Reading, Step};
 use crate::http2_frame::{
     ACK, DATA, END_STREAM, Frame, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame,
 };
-use crate::peer::{Peer, reset_when_closed};
+use crate::peer::{Peer, leave_with_the_end, reset_when_closed};
 
 /// Ways to serve that carry a right answer.
 pub const RIGHT_HTTP2: &[&str] = &http2_fault::RIGHT;
@@ -240,6 +240,10 @@ impl Serving<'_> {
     }
 
     fn do_all(&mut self, steps: Vec<Step>) -> io::Result<Then> {
+        let sends_at_once = |step: &Step| matches!(step, Step::Send(_) | Step::End(_));
+        if matches!(steps.last(), Some(Step::End(End::Close))) && steps.iter().all(sends_at_once) {
+            leave_with_the_end(self.writer)?;
+        }
         for step in steps {
             match step {
                 Step::Send(bytes) => self.write(&bytes)?,

@@ -216,3 +216,10 @@ pub(crate) fn reset_when_closed(stream: &TcpStream) -> io::Result<()> {
     };
     Ok(setsockopt(stream, sockopt::Linger, &linger)?)
 }
+
+/// Holds back what is written from now on until the end of the connection can go with it (tcp(7),
+/// `TCP_CORK`): a server that closes behind its answer, on a machine where it gets no core between
+/// the two, would else let a client send into a connection that is about to end.
+pub(crate) fn leave_with_the_end(stream: &TcpStream) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_cork(stream, true)?)
+}

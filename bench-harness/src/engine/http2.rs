@@ -50,6 +50,7 @@ pub(super) struct Http2 {
     driver: Driver,
     scheme: &'static str,
     stamps: SocketStamps,
+    looks_closely: Rc<Cell<bool>>,
     answer: Option<Reading>,
     part: Bytes,
 }
@@ -70,11 +71,13 @@ impl Http2 {
         stamps: SocketStamps,
     ) -> Result<Self, Failure> {
         let fault = Fault::default();
+        let looks_closely = Rc::new(Cell::new(false));
         let socket = Socket {
             transport,
             stamps: stamps.clone(),
             fault: fault.clone(),
             broken: None,
+            looks_closely: Rc::clone(&looks_closely),
         };
         let (sender, connection) = Builder::new()
             .initial_window_size(WINDOW_BYTES)
@@ -93,6 +96,7 @@ impl Http2 {
             },
             scheme,
             stamps,
+            looks_closely,
             answer: None,
             part: Bytes::new(),
         })
@@ -103,7 +107,10 @@ impl Http2 {
     pub(super) async fn is_usable(&mut self) -> bool {
         let Self { sender, driver, .. } = self;
         let look = poll_fn(|cx| Poll::Ready(!matches!(sender.poll_ready(cx), Poll::Ready(Err(_)))));
-        driver.drive(look).await && driver.connection.is_some()
+        self.looks_closely.set(true);
+        let is_ready = driver.drive(look).await;
+        self.looks_closely.set(false);
+        is_ready && driver.connection.is_some()
     }
 
     /// Sends a request and reads up to the end of its final answer's head, 1xx passed over.
@@ -351,6 +358,8 @@ struct Socket {
     fault: Fault,
     /// Why nothing can be written any more. Whoever writes learns it only when all has been read.
     broken: Option<io::Error>,
+    /// Before another request the kernel is asked whether there is an end to be read.
+    looks_closely: Rc<Cell<bool>>,
 }
 
 impl Socket {
@@ -404,6 +413,9 @@ impl AsyncRead for Socket {
         match &read {
             Poll::Ready(Ok(())) => self.stamps.reads.stamp(),
             Poll::Ready(Err(error)) => self.note(error),
+            Poll::Pending if self.looks_closely.get() && self.transport.has_ended() => {
+                return Poll::Ready(Ok(()));
+            }
             Poll::Pending => {}
         }
         read

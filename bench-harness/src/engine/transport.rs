@@ -3,11 +3,13 @@
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
@@ -266,6 +268,19 @@ fn at(mut failure: Failure, place: impl Display) -> Failure {
 }
 
 impl Transport {
+    /// Whether the other side has closed it, and all that it sent was read. The kernel is asked: the
+    /// runtime learns of an end that came together with other bytes when it asks for events again,
+    /// and the next request may be sent before that.
+    pub(super) fn has_ended(&self) -> bool {
+        let descriptor = match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_raw_fd(),
+        };
+        let look = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        matches!(recv(descriptor, &mut [0], look), Ok(0))
+    }
+
     /// Reads what is there already; [`io::ErrorKind::WouldBlock`] if nothing is.
     pub(super) fn try_read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
