@@ -10,6 +10,7 @@ mod capacity;
 mod compare;
 mod demo;
 mod gate;
+mod migration_step;
 mod prove;
 mod prove_process;
 mod report;

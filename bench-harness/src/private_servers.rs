@@ -1,6 +1,7 @@
 //! The demo's world: a private Redis and PostgreSQL behind proxies that give loopback the
 //! round trip of a network, and one state from which every block starts.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +13,6 @@ use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Guard, Options, Testbed};
 
 use crate::agent_worker::AgentWorker;
 use crate::console::{Console, to_stderr};
-use crate::judgement::BEFORE;
 use crate::session::{Prepared, Stage, Turn};
 
 /// Servers, proxies, and the versions that run against them.
@@ -32,8 +32,8 @@ pub(crate) struct PrivateServers {
     template: String,
     /// The round trip through a proxy, before the first block.
     measured: Duration,
-    before: String,
-    after: String,
+    /// The command of each arm.
+    versions: BTreeMap<&'static str, String>,
 }
 
 impl PrivateServers {
@@ -89,15 +89,16 @@ impl PrivateServers {
             database: format!("unstall_demo_{}", std::process::id()),
             template,
             measured: measured.p50,
-            before: String::new(),
-            after: String::new(),
+            versions: BTreeMap::new(),
         })
     }
 
-    /// The versions that blocks run from now on.
-    pub(crate) fn set_versions(&mut self, before: String, after: String) {
-        self.before = before;
-        self.after = after;
+    /// The versions that blocks run from now on: the command of each arm.
+    pub(crate) fn set_versions(
+        &mut self,
+        versions: impl IntoIterator<Item = (&'static str, String)>,
+    ) {
+        self.versions = versions.into_iter().collect();
     }
 
     /// From what state each block starts, in the record's words.
@@ -146,11 +147,12 @@ impl Stage for PrivateServers {
             &self.testbed.redis_url(),
             &self.testbed.database_url(&self.database),
         )?);
-        let line = if turn.arm == BEFORE {
-            &self.before
-        } else {
-            &self.after
-        };
+        let line = self.versions.get(turn.arm).with_context(|| {
+            format!(
+                "no version is called `{}`; this is a fault of unstall",
+                turn.arm
+            )
+        })?;
         let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
         let database_url = self.testbed.database_url_through(postgres, &self.database);
         let mut command = ServiceCommand::new(line);
