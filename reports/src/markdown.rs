@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Metric;
-use unstall_results::ledger;
+use unstall_results::ledger::{Compared, Ledger};
 
 pub use detail::Limit;
 use detail::{Detail, LADDER};
@@ -163,7 +163,9 @@ fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
         out,
         "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
     )?;
-    for row in ledger::rows(shown.iter().filter_map(|e| e.comparison)) {
+    let compared = shown.iter().filter_map(|entry| entry.comparison);
+    let ledger = Ledger::of(compared.map(Compared::from), []);
+    for (step, row) in ledger.rows() {
         let or_dash = |text: &str, written: fn(&str) -> String| match text {
             "" => "–".to_owned(),
             text => written(text),
@@ -174,10 +176,10 @@ fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
         writeln!(
             out,
             "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
-            escape::markdown(&row.step),
-            or_dash(&row.title, escape::markdown),
-            or_dash(&row.branch, escape::markdown_code),
-            or_dash(&row.risk, escape::markdown),
+            escape::markdown(&step.id),
+            or_dash(&step.title, escape::markdown),
+            or_dash(&step.branch, escape::markdown_code),
+            or_dash(&step.risk, escape::markdown),
             vocabulary::verdict_sign(row.verdict),
             vocabulary::decision(row.decision),
             ranking::before_after(Metric::ResponseP95, row.p95_ms),

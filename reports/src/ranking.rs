@@ -2,7 +2,7 @@
 //! is only shown.
 
 use unstall_results::comparison::{Cell, Comparison, Estimate, Metric, Outcome, Scale};
-use unstall_results::ledger::{BeforeAfter, Measured};
+use unstall_results::ledger::{Course, Measured};
 
 use crate::numbers;
 
@@ -108,7 +108,7 @@ pub(crate) fn several_levels(comparison: &Comparison) -> bool {
 }
 
 /// `41.2 → 6.1 ms`, or a dash.
-pub(crate) fn before_after(metric: Metric, measured: Option<BeforeAfter>) -> String {
+pub(crate) fn before_after(metric: Metric, measured: Option<Course>) -> String {
     let estimate = |measured: Measured| Estimate {
         value: Some(measured.value),
         at_least: measured.at_least,
@@ -116,7 +116,7 @@ pub(crate) fn before_after(metric: Metric, measured: Option<BeforeAfter>) -> Str
     };
     measured.map_or_else(
         || "–".to_owned(),
-        |BeforeAfter { before, after }| {
+        |Course { before, after, .. }| {
             numbers::before_after(metric, &estimate(before), &estimate(after))
         },
     )
