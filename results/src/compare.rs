@@ -4,7 +4,7 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Validity, Verdict,
 };
 use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
@@ -434,18 +434,7 @@ fn worst_cell(cells: &[Cell]) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = cell.margin.harm;
-        let used = cell
-            .change
-            .as_ref()
-            .map_or(0.0, |change| match change.scale {
-                Scale::Ratio if cell.metric.larger_is_better() => {
-                    -change.lower_bound.ln() / limit.ln_1p()
-                }
-                Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
-                Scale::Difference => change.upper_bound / limit,
-            });
-        (outcome, used)
+        (outcome, cell.limit_used())
     };
     let judged = cells.iter().enumerate().filter(|(_, cell)| cell.judged);
     judged
