@@ -12,12 +12,12 @@ use std::fmt::Write as _;
 
 use unstall_results::calibration::Certificate;
 use unstall_results::comparison::Metric;
-use unstall_results::ledger;
+use unstall_results::ledger::{Compared, Ledger};
 
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, Said, escape, numbers, ranking, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Placement<'_> {
 }
 
 /// Renders the report as GitHub-flavoured Markdown, ending in a newline, with as much of it as the
-/// place takes.
+/// place takes; empty if it takes nothing.
 pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
     let marker = marker(report, placement.marker);
     let with = |detail: &Detail| {
@@ -49,7 +49,12 @@ pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
         .iter()
         .map(with)
         .find(|text| placement.limit.holds(text))
-        .unwrap_or_else(|| marker.clone() + &answer_only(report))
+        .or_else(|| {
+            let least = marker.clone() + &answer_only(report);
+            placement.limit.holds(&least).then_some(least)
+        })
+        // More than a place takes would lose all that stands there.
+        .unwrap_or_default()
 }
 
 /// The line that a bot looks for: `<!-- unstall-report: usage-check -->`.
@@ -94,17 +99,12 @@ fn answer_only(report: &Report<'_>) -> String {
 fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::fmt::Result {
     writeln!(out, "# {}\n", escape::markdown(&report.title))?;
     let shown = worst_entries(report, detail.entries);
+    let judged = report.entries.iter().filter_map(Entry::verdict).count();
     let compared = report.entries.iter().filter(|e| e.comparison.is_some());
+    if let Some(said) = report.answer().filter(|_| judged > 1) {
+        overall(out, &said)?;
+    }
     if compared.count() > 1 {
-        if let Some(verdict) = report.verdict() {
-            writeln!(
-                out,
-                "**{} {}**: {}\n",
-                vocabulary::verdict_sign(verdict),
-                vocabulary::verdict(verdict),
-                vocabulary::verdict_meaning(verdict)
-            )?;
-        }
         write_ledger(out, &shown)?;
     }
     for entry in &shown {
@@ -131,6 +131,21 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
         "<sub>Generated {} by {}</sub>",
         escape::markdown(&report.generated_utc),
         escape::markdown_code(&report.command)
+    )
+}
+
+/// The verdict over several measurements, in the words of the one that decides it.
+fn overall(out: &mut String, said: &Said) -> std::fmt::Result {
+    let Some(verdict) = said.verdict else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "**{} {}**: {}: {}\n",
+        vocabulary::verdict_sign(verdict),
+        vocabulary::verdict(verdict),
+        escape::markdown(&said.name),
+        escape::markdown(&said.headline)
     )
 }
 
@@ -163,7 +178,9 @@ fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
         out,
         "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
     )?;
-    for row in ledger::rows(shown.iter().filter_map(|e| e.comparison)) {
+    let compared = shown.iter().filter_map(|entry| entry.comparison);
+    let ledger = Ledger::of(compared.map(Compared::from), []);
+    for (step, row) in ledger.rows() {
         let or_dash = |text: &str, written: fn(&str) -> String| match text {
             "" => "–".to_owned(),
             text => written(text),
@@ -174,10 +191,10 @@ fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
         writeln!(
             out,
             "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
-            escape::markdown(&row.step),
-            or_dash(&row.title, escape::markdown),
-            or_dash(&row.branch, escape::markdown_code),
-            or_dash(&row.risk, escape::markdown),
+            escape::markdown(&step.id),
+            or_dash(&step.title, escape::markdown),
+            or_dash(&step.branch, escape::markdown_code),
+            or_dash(&step.risk, escape::markdown),
             vocabulary::verdict_sign(row.verdict),
             vocabulary::decision(row.decision),
             ranking::before_after(Metric::ResponseP95, row.p95_ms),

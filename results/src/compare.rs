@@ -4,9 +4,9 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Validity, Verdict,
 };
-use crate::criteria::criteria;
+use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
@@ -20,6 +20,7 @@ use crate::policy::{Policy, Unpaired};
 use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
+use crate::service_counters::compared;
 use crate::signflip::SignFlips;
 use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
@@ -212,7 +213,13 @@ pub(crate) fn conclude(
     let verdict = evidence.verdict();
     let worst_cell = worst_cell(&cells);
     let unusable = unusable(verdict, &ground);
-    let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
+    let seed = record.load.seed;
+    let counters = compared(&sides.before, &sides.after, seed, ground.paired);
+    let seen = Seen {
+        cells: &cells,
+        counters: counters.as_deref(),
+    };
+    let (criteria, doubt) = criteria_of(record, &seen, policy, unusable);
     let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
@@ -260,20 +267,21 @@ pub(crate) fn conclude(
         worst_cell,
         cells,
         slos,
+        counters: counters.unwrap_or_default(),
     }
 }
 
 /// A step's criteria, and the index of the one that keeps it from being kept.
 fn criteria_of(
     record: &RunRecord,
-    cells: &[Cell],
+    seen: &Seen<'_>,
     policy: &Policy,
     unusable: Option<&str>,
 ) -> (Vec<Criterion>, Option<usize>) {
     let Some(step) = &record.step else {
         return (Vec::new(), None);
     };
-    let judged = criteria(step, &record.scenario, cells, policy, unusable);
+    let judged = criteria(step, &record.scenario, seen, policy, unusable);
     (judged.criteria, judged.doubt)
 }
 
@@ -428,18 +436,7 @@ fn worst_cell(cells: &[Cell]) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = cell.margin.harm;
-        let used = cell
-            .change
-            .as_ref()
-            .map_or(0.0, |change| match change.scale {
-                Scale::Ratio if cell.metric.larger_is_better() => {
-                    -change.lower_bound.ln() / limit.ln_1p()
-                }
-                Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
-                Scale::Difference => change.upper_bound / limit,
-            });
-        (outcome, used)
+        (outcome, cell.limit_used())
     };
     let judged = cells.iter().enumerate().filter(|(_, cell)| cell.judged);
     judged

@@ -8,6 +8,7 @@ use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
 use crate::identity;
+use unstall_bench_harness::command_line::shell_path;
 
 /// From this age on a machine may well have become another one.
 const DAYS_DOUBTFUL: u64 = 30;
@@ -15,7 +16,7 @@ const DAYS_DOUBTFUL: u64 = 30;
 /// As it stands in a command line.
 pub(crate) fn words(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| {
-        format!(" --certificate {}", path.display())
+        format!(" --certificate {}", shell_path(path))
     })
 }
 

@@ -120,11 +120,35 @@ fn the_gate_never_writes_over_what_it_reads_or_writes() {
             .assert_code(2)
             .assert_stderr(&[option, out, "would replace what is read"]);
     }
-    let both = ["gate", "better.json", "--junit", "x", "--markdown", "x"];
-    call(folder.path(), both)
-        .assert_code(2)
-        .assert_stderr(&["same file"]);
+    for markdown in ["x", "./x"] {
+        let both = [
+            "gate",
+            "better.json",
+            "--junit",
+            "x",
+            "--markdown",
+            markdown,
+        ];
+        call(folder.path(), both)
+            .assert_code(2)
+            .assert_stderr(&["same file"]);
+    }
     assert!(!folder.path().join("x").exists());
+    let of_branch = folder.path().join("baselines/main");
+    std::fs::create_dir_all(&of_branch).expect("a folder");
+    write(&of_branch, "kept.json", &kept);
+    let baseline = "baselines/main/kept.json";
+    let over = [
+        "gate",
+        "better.json",
+        "--baseline",
+        "baselines",
+        "--markdown",
+        baseline,
+    ];
+    call(folder.path(), over)
+        .assert_code(2)
+        .assert_stderr(&[baseline, "would replace a record"]);
     store::read(&folder.path().join("better.json")).expect("still a record");
 }
 

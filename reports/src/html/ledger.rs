@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::{Comparison, Metric};
-use unstall_results::ledger::{self, Row};
+use unstall_results::ledger::{Compared, Ledger, Row, Step};
 
 use super::{answer, permalink, table};
 use crate::{Report, escape, ranking, vocabulary};
@@ -39,20 +39,23 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
          is the whole service’s, per 1\u{202F}000 requests.",
         &columns,
     )?;
-    let rows = ledger::rows(compared.iter().map(|(_, comparison)| *comparison));
-    for ((index, _), row) in compared.iter().zip(&rows) {
-        table::row(out, &columns, &cells(*index, row))?;
+    let measured = compared
+        .iter()
+        .map(|(_, comparison)| Compared::from(*comparison));
+    let ledger = Ledger::of(measured, []);
+    for ((index, _), (step, row)) in compared.iter().zip(ledger.rows()) {
+        table::row(out, &columns, &cells(*index, step, row))?;
     }
     table::close(out)?;
     writeln!(out, "</section>")
 }
 
-fn cells(index: usize, row: &Row) -> Vec<String> {
+fn cells(index: usize, step: &Step, row: &Row) -> Vec<String> {
     let or_dash = |text: &str| match text {
         "" => "–".to_owned(),
         text => format!("<bdi>{}</bdi>", escape::markup(text)),
     };
-    let branch = match row.branch.as_str() {
+    let branch = match step.branch.as_str() {
         "" => "–".to_owned(),
         branch => format!("<code>{}</code>", escape::markup(branch)),
     };
@@ -64,11 +67,11 @@ fn cells(index: usize, row: &Row) -> Vec<String> {
         format!(
             "<a href=\"#{}\"><bdi>{}</bdi></a>",
             permalink::measurement(index),
-            escape::markup(&row.step)
+            escape::markup(&step.id)
         ),
-        or_dash(&row.title),
+        or_dash(&step.title),
         branch,
-        or_dash(&row.risk),
+        or_dash(&step.risk),
         format!(
             "<span class=\"w\"><strong>{}</strong> {}</span>",
             vocabulary::decision(row.decision),
