@@ -31,6 +31,7 @@ mod cells;
 pub mod certificate;
 mod charge;
 mod conservation;
+mod counters;
 mod endpoints;
 mod exposition;
 mod histogram;
@@ -73,6 +74,7 @@ mod watcher;
 pub mod wire;
 
 pub use calls::{CallLayer, CallService};
+pub use counters::Counter;
 pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};

@@ -18,6 +18,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
         page.pool(pool);
         page.pool_durations(pool);
     }
+    page.counters(snapshot);
     page.process(snapshot);
     page.text
 }
@@ -244,6 +245,18 @@ impl Page {
         }
     }
 
+    /// Told only by a service that has some.
+    fn counters(&mut self, snapshot: &Snapshot) {
+        if snapshot.counters.is_empty() {
+            return;
+        }
+        let name = "unstall_service_count_total";
+        self.family(name, "counter", "What the service counts by itself.");
+        for (counter, value) in &snapshot.counters {
+            self.sample(name, &[("counter", counter)], *value as f64);
+        }
+    }
+
     /// The oldest poll per worker; threads outside of loops share a label.
     fn worker_stall(&mut self, snapshot: &Snapshot) {
         let name = "unstall_worker_poll_age_seconds";
@@ -388,6 +401,7 @@ mod tests {
             jobs: BTreeMap::from([(key.to_owned(), jobs)]),
             ..Pool::default()
         });
+        snapshot.counters = BTreeMap::from([(key.to_owned(), 3)]);
         snapshot.workers = [(Some(0), Some(250_000_000)), (Some(1), None), (None, None)]
             .map(|(worker, poll_age_ns)| Worker {
                 thread_id: 7,

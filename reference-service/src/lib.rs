@@ -25,6 +25,7 @@ pub mod seed;
 pub mod server;
 pub mod sessions;
 pub mod sharing;
+pub mod start_faults;
 pub mod steps;
 pub mod stores;
 pub mod stream_event;
