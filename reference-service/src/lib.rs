@@ -29,6 +29,7 @@ pub mod start_faults;
 pub mod steps;
 pub mod stores;
 pub mod stream_event;
+pub mod stream_threads;
 pub mod thread_slots;
 pub mod to_its_end;
 pub mod tunnel;

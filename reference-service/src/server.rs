@@ -18,6 +18,7 @@ use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
 use crate::start_faults::StartFaults;
 use crate::steps::Steps;
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
@@ -127,11 +128,12 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     }
     let faults = StartFaults::counted_by(&monitor);
     let slots = ThreadSlots::start().map_err(ServeError::Runtime)?;
-    let calls = CallPool::new(slots.clone(), faults);
+    let calls = CallPool::new(slots.clone(), faults.clone());
     let stores = variants::open(&options.steps, &options.addresses, &calls).await?;
     let run_streams = RunStreams {
         reader: Arc::clone(&stores.reader),
         slots,
+        own_threads: (options.steps == Steps::start()).then(|| StreamThreads::new(faults)),
         idle_max: options.stream_idle_max,
     };
     let app = App {

@@ -80,6 +80,10 @@ pub async fn open(
         }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
+    let block = match steps.variant_of(Step::StreamReader) {
+        Variant::Threads => blocking::stream_reader::BLOCK_AT_THE_START,
+        Variant::Blocking | Variant::Async => blocking::stream_reader::BLOCK,
+    };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
         Variant::Threads => {
@@ -93,7 +97,7 @@ pub async fn open(
     };
     Ok(Stores {
         streams,
-        reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        reader: blocking::stream_reader::reader(&addresses.redis_url, block)?,
         access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
