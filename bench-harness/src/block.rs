@@ -227,6 +227,7 @@ fn assemble(
         probe,
         series: measurement.series,
         monitor,
+        service_counters: None,
         process: surroundings.process,
         watch,
         open: measurement.open,

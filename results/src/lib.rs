@@ -16,6 +16,7 @@ mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
+mod contrast;
 mod criteria;
 pub mod design;
 mod error_adjusted;
@@ -54,4 +55,5 @@ pub mod validate;
 pub mod watched;
 mod wording;
 
+pub use contrast::ContrastError;
 pub use pairing::open_lag_limit_us;

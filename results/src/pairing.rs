@@ -120,6 +120,14 @@ impl<'a> Pairing<'a> {
                 wording::plural(dropped as u64, "incomplete pair")
             ));
         }
+        if let Some(triples) = record.contrast.as_ref().map(|of| of.triples_left_out)
+            && triples > 0
+        {
+            self.warnings.push(format!(
+                "{} left out: a block of one of the three versions is missing or invalid.",
+                wording::plural(u64::from(triples), "incomplete triple")
+            ));
+        }
         self.warnings.extend(format_warning(record));
         let blocks = || record.blocks.iter();
         let monitored = blocks().filter(|block| block.monitor.is_some()).count();
@@ -161,7 +169,8 @@ pub(crate) fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
         .requests_per_endpoint
         .saturating_mul(per_iteration);
     let ended = block.completed.saturating_add(total(&block.errors));
-    record.interrupted && is_last && ended < planned
+    // A contrast has left it out already.
+    record.interrupted && record.contrast.is_none() && is_last && ended < planned
 }
 
 /// Pairs are counted from 1 for people, as everywhere in reports.
