@@ -8,7 +8,8 @@
 //!
 //! [`Monitor::spawn`] does the same for tasks, by name, [`Monitor::service_layer`] for services that
 //! don't speak HTTP, and [`Monitor::spawn_blocking`] tells how long jobs wait for a thread of the
-//! blocking pool. What is not covered the [snapshot](Snapshot::not_covered) says itself.
+//! blocking pool. [`Monitor::counter`] counts what the service knows of itself, in the same snapshot. What
+//! is not covered the [snapshot](Snapshot::not_covered) says itself.
 //!
 //! ```
 //! use unstall_loop_monitor::{Mode, Monitor};

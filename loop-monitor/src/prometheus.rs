@@ -18,7 +18,9 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
         page.pool(pool);
         page.pool_durations(pool);
     }
-    page.counters(snapshot);
+    if let Some(counters) = &snapshot.counters {
+        page.counters(counters);
+    }
     page.process(snapshot);
     page.text
 }
@@ -245,14 +247,11 @@ impl Page {
         }
     }
 
-    /// Told only by a service that has some.
-    fn counters(&mut self, snapshot: &Snapshot) {
-        if snapshot.counters.is_empty() {
-            return;
-        }
+    /// What the service counts by itself.
+    fn counters(&mut self, counters: &BTreeMap<String, u64>) {
         let name = "unstall_service_count_total";
         self.family(name, "counter", "What the service counts by itself.");
-        for (counter, value) in &snapshot.counters {
+        for (counter, value) in counters {
             self.sample(name, &[("counter", counter)], *value as f64);
         }
     }
@@ -401,7 +400,7 @@ mod tests {
             jobs: BTreeMap::from([(key.to_owned(), jobs)]),
             ..Pool::default()
         });
-        snapshot.counters = BTreeMap::from([(key.to_owned(), 3)]);
+        snapshot.counters = Some(BTreeMap::from([(key.to_owned(), 3)]));
         snapshot.workers = [(Some(0), Some(250_000_000)), (Some(1), None), (None, None)]
             .map(|(worker, poll_age_ns)| Worker {
                 thread_id: 7,

@@ -68,9 +68,10 @@ pub struct Snapshot {
     /// Jobs for the blocking pool that were wrapped; left out where none can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
-    /// Name → what the service itself has counted under it since the process started.
-    #[serde(default)]
-    pub counters: BTreeMap<String, u64>,
+    /// Name → what the service itself has counted under it since the process started; left out by
+    /// a monitor that it can't count with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<BTreeMap<String, u64>>,
     /// What the watcher named, the longest in sum first; left out where none watches. Beyond a cap
     /// they share an entry of endpoint `* (other)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
