@@ -73,7 +73,7 @@ fn servers_that_are_not_there_are_named() {
     let testbed = shared_testbed();
     let (_, database_url) = fresh_database(testbed);
     let redis_url = testbed.redis_url();
-    for steps in ["0", "0,1,2a,3"] {
+    for steps in ["start", "0", "0,1,2a,3"] {
         let options = ["--steps", steps];
         assert_ended(
             &serve(&options, NOWHERE, &redis_url),
