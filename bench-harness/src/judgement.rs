@@ -37,6 +37,8 @@ pub(crate) mod certified;
 pub(crate) const BEFORE: &str = ArmName::Before.as_str();
 /// See [`BEFORE`].
 pub(crate) const AFTER: &str = ArmName::After.as_str();
+/// The start of a migration, beside the two arms of one of its steps.
+pub(crate) const START: &str = ArmName::Start.as_str();
 /// The arm of a record of one version.
 pub(crate) const ONLY: &str = "run";
 
@@ -45,6 +47,8 @@ pub(crate) const ONLY: &str = "run";
 pub(crate) struct Judged {
     pub(crate) record: RunRecord,
     pub(crate) comparison: Option<Comparison>,
+    /// The start of a migration against the version after, where that was measured too.
+    pub(crate) from_start: Option<Comparison>,
     /// How much it can take, of a record that asks for it.
     pub(crate) capacity: Option<Finding>,
 }
@@ -64,6 +68,15 @@ fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
             record.label
         )
     })
+}
+
+/// What all steps up to this one made of the start.
+fn from_start(record: &RunRecord, policy: &Policy) -> anyhow::Result<Option<Comparison>> {
+    if !record.has_start() {
+        return Ok(None);
+    }
+    let contrast = record.contrast(ArmName::Start, ArmName::After)?;
+    Ok(Some(compare(&contrast, policy)?))
 }
 
 /// Measurements under one verdict.
@@ -105,6 +118,7 @@ impl Judgement {
             None
         };
         self.entries.push(Judged {
+            from_start: from_start(&record, &self.policy)?,
             capacity: capacity(&record)?,
             record,
             comparison,
@@ -164,6 +178,18 @@ impl Judgement {
         Ok(())
     }
 
+    /// Adds a record that an earlier run has measured to its end.
+    ///
+    /// # Errors
+    /// When it asks for something that can't be read.
+    pub(crate) fn take_up(&mut self, record: RunRecord, path: PathBuf) -> anyhow::Result<()> {
+        self.conclude(Ended {
+            record,
+            path,
+            broken: None,
+        })
+    }
+
     /// Adds what a session measured. One that could not go on is invalid; one that was
     /// stopped too early to be compared is inconclusive.
     fn conclude(&mut self, ended: Ended) -> anyhow::Result<()> {
@@ -189,6 +215,7 @@ impl Judgement {
             }
         }
         self.entries.push(Judged {
+            from_start: from_start(&record, &self.policy)?,
             capacity: capacity(&record)?,
             record,
             comparison,
@@ -243,7 +270,7 @@ impl Judgement {
     }
 
     /// Something has no comparison: why, and what that makes of the whole.
-    fn leave_open(&mut self, verdict: Verdict, why: String) {
+    pub(crate) fn leave_open(&mut self, verdict: Verdict, why: String) {
         self.unjudged = self.unjudged.max(Some(verdict));
         self.notes.push(why);
     }
@@ -345,7 +372,7 @@ impl Judgement {
     }
 }
 
-fn name(verdict: Verdict) -> &'static str {
+pub(crate) fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Inconclusive => "inconclusive",
@@ -398,6 +425,7 @@ pub(crate) fn against_each_other(records: &[RunRecord], policy: &Policy) -> anyh
     Ok(Judged {
         record: side_by_side(before, after),
         comparison: Some(comparison),
+        from_start: None,
         capacity: None,
     })
 }

@@ -121,6 +121,35 @@ impl PrivateServers {
         micros(self.measured)
     }
 
+    /// Brings the stores into the state from which a block starts, and says how to start a version
+    /// against them.
+    ///
+    /// # Errors
+    /// When a store or the worker can't be prepared.
+    pub(crate) fn command(&mut self, line: &str) -> anyhow::Result<ServiceCommand> {
+        if let Some(worker) = self.worker.take() {
+            worker.stop(&self.guard)?;
+        }
+        self.reset()?;
+        self.worker = Some(AgentWorker::start(
+            &self.reference,
+            &self.guard,
+            &self.testbed.redis_url(),
+            &self.testbed.database_url(&self.database),
+        )?);
+        let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
+        let database_url = self.testbed.database_url_through(postgres, &self.database);
+        let mut command = ServiceCommand::new(line);
+        command.environment = vec![
+            ("DATABASE_URL".to_owned(), database_url),
+            (
+                "REDIS_URL".to_owned(),
+                self.testbed.redis_url_through(redis),
+            ),
+        ];
+        Ok(command)
+    }
+
     fn reset(&self) -> anyhow::Result<()> {
         self.testbed
             .reset_database(&self.template, &self.database)?;
@@ -137,33 +166,13 @@ impl PrivateServers {
 
 impl Stage for PrivateServers {
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
-        if let Some(worker) = self.worker.take() {
-            worker.stop(&self.guard)?;
-        }
-        self.reset()?;
-        self.worker = Some(AgentWorker::start(
-            &self.reference,
-            &self.guard,
-            &self.testbed.redis_url(),
-            &self.testbed.database_url(&self.database),
-        )?);
-        let line = self.versions.get(turn.arm).with_context(|| {
+        let line = self.versions.get(turn.arm).cloned().with_context(|| {
             format!(
                 "no version is called `{}`; this is a fault of unstall",
                 turn.arm
             )
         })?;
-        let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
-        let database_url = self.testbed.database_url_through(postgres, &self.database);
-        let mut command = ServiceCommand::new(line);
-        command.environment = vec![
-            ("DATABASE_URL".to_owned(), database_url),
-            (
-                "REDIS_URL".to_owned(),
-                self.testbed.redis_url_through(redis),
-            ),
-        ];
-        Ok(Prepared::ToStart(command))
+        Ok(Prepared::ToStart(self.command(&line)?))
     }
 }
 

@@ -527,7 +527,8 @@ fn what_a_step_has_no_criterion_for_is_shown_and_not_judged() {
     };
     assert_eq!(verdict(&record), Verdict::Regression);
     let step = record.step.as_mut().expect("a step");
-    step.criteria.retain(|name, _| name != "p95" && name != "blocked");
+    step.criteria
+        .retain(|name, _| name != "p95" && name != "blocked");
     assert_eq!(verdict(&record), Verdict::Pass);
     // Without a plan everything is judged.
     record.step = None;

@@ -92,18 +92,25 @@ fn criteria(criteria: Criteria) -> BTreeMap<String, String> {
         FallCriterion::Down => "down",
         FallCriterion::DownOrFlat => "down-or-flat",
     };
-    let p95 = criteria.p95.map(|criterion| match criterion {
+    // By name, so that a new criterion can't be forgotten here.
+    let Criteria {
+        p95,
+        errors,
+        blocked,
+        threads,
+    } = criteria;
+    let p95 = p95.map(|criterion| match criterion {
         LatencyCriterion::Better => "better",
         LatencyCriterion::BetterOrFlat => "better-or-flat",
     });
-    let errors = criteria.errors.map(|criterion| match criterion {
+    let errors = errors.map(|criterion| match criterion {
         ErrorCriterion::NoneNew => "none-new",
     });
     let named = [
         ("p95", p95),
         ("errors", errors),
-        ("blocked", criteria.blocked.map(fall)),
-        ("threads", criteria.threads.map(fall)),
+        ("blocked", blocked.map(fall)),
+        ("threads", threads.map(fall)),
     ];
     let given = named
         .into_iter()

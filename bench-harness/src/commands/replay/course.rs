@@ -183,8 +183,8 @@ mod tests {
         let mut course = course();
         course.leave_out("0");
         let states = course.states(&step(&course, "1")).expect("states");
-        assert_eq!((states.start, states.before), (None, course.start()));
         assert!(states.after.contains("--steps 1 "), "{states:?}");
+        assert_eq!((states.start, states.before), (None, course.start()));
     }
 
     #[test]
