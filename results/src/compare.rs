@@ -6,6 +6,7 @@ use crate::candidate::candidates;
 use crate::comparison::{
     Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Validity, Verdict,
 };
+use crate::contrast::ContrastError;
 use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
@@ -53,10 +54,13 @@ pub enum CompareError {
         /// Each hard key that differs, with both values.
         differences: Vec<String>,
     },
+    /// A record of three versions lacks one.
+    #[error(transparent)]
+    NoContrast(#[from] ContrastError),
 }
 
-/// Compares the two arms of one record, pair by pair; of three, the two of the step
-/// ([`RunRecord::contrast`] compares others).
+/// Compares the two arms of one record, pair by pair. Of three, it is the two of the step, and
+/// [`Comparison::from_start`] is the start against the version after it.
 ///
 /// Overall, over the judged cells: invalid, else regression, else inconclusive,
 /// else pass. A record without a complete pair is inconclusive, not an error.
@@ -72,10 +76,12 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
             label: record.label.clone(),
         });
     }
-    if record.has_start()
-        && let Ok(step) = record.contrast(ArmName::Before, ArmName::After)
-    {
-        return compare(&step, policy);
+    if record.has_start() {
+        let contrast = |from| compare(&record.contrast(from, ArmName::After)?, policy);
+        return Ok(Comparison {
+            from_start: Some(Box::new(contrast(ArmName::Start)?)),
+            ..contrast(ArmName::Before)?
+        });
     }
     let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
@@ -266,6 +272,7 @@ pub(crate) fn conclude(
         cells,
         slos,
         counters: counters.unwrap_or_default(),
+        from_start: None,
     }
 }
 

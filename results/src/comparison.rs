@@ -141,6 +141,9 @@ pub struct Comparison {
     pub slos: Vec<SloFinding>,
     /// What the service counted of itself, where its monitor tells that in every block.
     pub counters: Vec<ServiceCounter>,
+    /// The start of the migration against the version after the step, where it was measured beside
+    /// them.
+    pub from_start: Option<Box<Comparison>>,
 }
 
 impl Comparison {
