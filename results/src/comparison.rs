@@ -26,6 +26,14 @@ pub enum Verdict {
     Invalid,
 }
 
+impl Verdict {
+    /// Whether more pairs would be for nothing: passed, regressed, or spoiled by faults that stay. A
+    /// session that was planned with looks ends there.
+    pub fn is_settled(self) -> bool {
+        self != Self::Inconclusive
+    }
+}
+
 /// What to do with a migration step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
