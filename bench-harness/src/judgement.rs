@@ -47,13 +47,16 @@ pub(crate) const ONLY: &str = "run";
 pub(crate) struct Judged {
     pub(crate) record: RunRecord,
     pub(crate) comparison: Option<Comparison>,
-    /// The start of a migration against the version after, where that was measured too.
-    pub(crate) from_start: Option<Comparison>,
     /// How much it can take, of a record that asks for it.
     pub(crate) capacity: Option<Finding>,
 }
 
 impl Judged {
+    /// What follows from its verdict by a policy.
+    fn consequence(&self, policy: &Policy) -> Option<Consequence> {
+        policy.consequence(self.verdict()?, self.record.interrupted)
+    }
+
     fn verdict(&self) -> Option<Verdict> {
         let compared = self.comparison.as_ref().map(|of| of.verdict);
         compared.or(self.capacity.as_ref().and_then(|of| of.verdict))
@@ -68,15 +71,6 @@ fn capacity(record: &RunRecord) -> anyhow::Result<Option<Finding>> {
             record.label
         )
     })
-}
-
-/// What all steps up to this one made of the start.
-fn from_start(record: &RunRecord, policy: &Policy) -> anyhow::Result<Option<Comparison>> {
-    if !record.has_start() {
-        return Ok(None);
-    }
-    let contrast = record.contrast(ArmName::Start, ArmName::After)?;
-    Ok(Some(compare(&contrast, policy)?))
 }
 
 /// Measurements under one verdict.
@@ -118,7 +112,6 @@ impl Judgement {
             None
         };
         self.entries.push(Judged {
-            from_start: from_start(&record, &self.policy)?,
             capacity: capacity(&record)?,
             record,
             comparison,
@@ -215,7 +208,6 @@ impl Judgement {
             }
         }
         self.entries.push(Judged {
-            from_start: from_start(&record, &self.policy)?,
             capacity: capacity(&record)?,
             record,
             comparison,
@@ -231,11 +223,13 @@ impl Judgement {
     /// # Errors
     /// If the certificate is of another machine, scenario or design.
     pub(crate) fn certify(&mut self, certified: Certified) -> anyhow::Result<()> {
+        let mut same_rule = true;
         for entry in &mut self.entries {
             let record = &entry.record;
             match entry.comparison.as_mut() {
                 Some(comparison) if comparison.paired => {
                     certified.apply(record, comparison, &self.policy)?;
+                    same_rule &= certified.is_of_rule(comparison, &self.policy);
                 }
                 _ => self.notes.push(format!(
                     "{} has no pairs of two versions, so the certificate says nothing of it",
@@ -243,7 +237,7 @@ impl Judgement {
                 )),
             }
         }
-        self.notes.push(certified.note());
+        self.notes.push(certified.note(same_rule));
         self.certificate = Some(certified.certificate);
         Ok(())
     }
@@ -284,11 +278,14 @@ impl Judgement {
     /// How to exit where the policy lets some verdict pass as a warning: by the worst of the
     /// others. What was not measured to its end is never let pass.
     fn status(&self) -> Option<ExitStatus> {
-        let judged = || self.entries.iter().filter_map(Judged::verdict);
-        let fails = |of: &Verdict| self.policy.consequence(*of) == Some(Consequence::Fail);
-        let is_warned = judged().any(|of| self.policy.consequence(of) == Some(Consequence::Warn));
+        let with = |consequence| {
+            let entries = self.entries.iter();
+            entries.filter(move |of| of.consequence(&self.policy) == Some(consequence))
+        };
+        let is_warned = with(Consequence::Warn).next().is_some();
         is_warned.then(|| {
-            let worst = judged().filter(fails).chain(self.unjudged).max();
+            let failing = with(Consequence::Fail).filter_map(Judged::verdict);
+            let worst = failing.chain(self.unjudged).max();
             ExitStatus::from(VerdictName::from(worst.unwrap_or(Verdict::Pass)))
         })
     }
@@ -425,7 +422,6 @@ pub(crate) fn against_each_other(records: &[RunRecord], policy: &Policy) -> anyh
     Ok(Judged {
         record: side_by_side(before, after),
         comparison: Some(comparison),
-        from_start: None,
         capacity: None,
     })
 }

@@ -26,6 +26,14 @@ pub enum Verdict {
     Invalid,
 }
 
+impl Verdict {
+    /// Whether more pairs would be for nothing: passed, regressed, or spoiled by faults that stay. A
+    /// session that was planned with looks ends there.
+    pub fn is_settled(self) -> bool {
+        self != Self::Inconclusive
+    }
+}
+
 /// What to do with a migration step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -141,6 +149,9 @@ pub struct Comparison {
     pub slos: Vec<SloFinding>,
     /// What the service counted of itself, where its monitor tells that in every block.
     pub counters: Vec<ServiceCounter>,
+    /// The start of the migration against the version after the step, where it was measured beside
+    /// them.
+    pub from_start: Option<Box<Comparison>>,
 }
 
 impl Comparison {

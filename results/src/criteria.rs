@@ -36,6 +36,12 @@ pub(crate) struct Seen<'a> {
     pub(crate) counters: Option<&'a [ServiceCounter]>,
 }
 
+impl<'a> Seen<'a> {
+    pub(crate) fn new(cells: &'a [Cell], counters: Option<&'a [ServiceCounter]>) -> Self {
+        Self { cells, counters }
+    }
+}
+
 /// Each criterion of a step with what was found; `unusable` says
 /// why the measurement may not be judged at all.
 pub(crate) fn criteria(
@@ -51,7 +57,7 @@ pub(crate) fn criteria(
             let relevant = relevant(name, step, scenario, seen.cells);
             let is_measured = |cell: &&Cell| cell.outcome != Outcome::NotMeasured;
             let (answer, found) = match (unusable, seen.counters) {
-                (Some(why), _) => (Answer::Open, format!("not judged: {why}")),
+                (Some(why), _) => (Answer::Open, not_judged(why)),
                 (None, Some(counters)) if name == FAULTS => faults(expected, counters, policy),
                 _ if relevant.iter().any(is_measured) => judge(expected, &relevant, policy),
                 _ => (Answer::Open, "not measured".to_owned()),
@@ -72,6 +78,19 @@ pub(crate) fn criteria(
     let first = |wanted| answers.iter().position(|answer| *answer == wanted);
     let doubt = first(Answer::Unmet).or_else(|| first(Answer::Open));
     Judged { criteria, doubt }
+}
+
+/// What stands instead of evidence.
+fn not_judged(why: &str) -> String {
+    format!("not judged: {why}")
+}
+
+/// Takes the answers back, where it turns out afterwards that the measurement may not be judged.
+pub(crate) fn withdraw(criteria: &mut [Criterion], why: &str) {
+    for criterion in criteria {
+        criterion.met = None;
+        criterion.found = not_judged(why);
+    }
 }
 
 fn relevant<'a>(

@@ -10,16 +10,6 @@ use crate::level::Level;
 use crate::record::RunRecord;
 use crate::wording;
 
-/// One measurement of a step.
-#[derive(Debug, Clone, Copy)]
-pub struct Compared<'a> {
-    /// The step's two versions.
-    pub step: &'a Comparison,
-    /// The start of the migration and the version after the step, where that was measured beside
-    /// the two.
-    pub from_start: Option<&'a Comparison>,
-}
-
 /// What became of a migration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
@@ -130,24 +120,15 @@ pub struct CapacityRow {
     pub headline: String,
 }
 
-impl<'a> From<&'a Comparison> for Compared<'a> {
-    fn from(step: &'a Comparison) -> Self {
-        Self {
-            step,
-            from_start: None,
-        }
-    }
-}
-
 impl Ledger {
-    /// Measurements and searches in their order. Those of one step follow each other.
+    /// Comparisons and searches in their order. Those of one step follow each other.
     pub fn of<'a>(
-        measured: impl IntoIterator<Item = Compared<'a>>,
+        compared: impl IntoIterator<Item = &'a Comparison>,
         searched: impl IntoIterator<Item = (&'a RunRecord, &'a Finding)>,
     ) -> Self {
         let mut steps: Vec<Step> = Vec::new();
-        for compared in measured {
-            let step = Step::of(compared);
+        for comparison in compared {
+            let step = Step::of(comparison);
             match steps.last_mut() {
                 Some(last) if step.is_planned && last.is_planned && last.id == step.id => {
                     last.add(step);
@@ -226,8 +207,7 @@ pub fn overall<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> Opt
 }
 
 impl Step {
-    fn of(compared: Compared<'_>) -> Self {
-        let comparison = compared.step;
+    fn of(comparison: &Comparison) -> Self {
         let step = comparison.step.as_ref();
         let text = |of: fn(&crate::record::StepIdentity) -> &String| step.map(of).cloned();
         Self {
@@ -239,7 +219,7 @@ impl Step {
             impact: text(|step| &step.impact).unwrap_or_default(),
             verdict: comparison.verdict,
             decision: comparison.decision,
-            rows: vec![Row::of(compared)],
+            rows: vec![Row::of(comparison)],
         }
     }
 
@@ -256,7 +236,8 @@ impl Step {
 }
 
 impl Row {
-    fn of(Compared { step, from_start }: Compared<'_>) -> Self {
+    fn of(step: &Comparison) -> Self {
+        let from_start = step.from_start.as_deref();
         let p95 = regressed(step, Metric::ResponseP95).or_else(|| {
             own_cells(step, Metric::ResponseP95)
                 // What the scenario wants only shown stands back.
@@ -383,10 +364,7 @@ mod tests {
     }
 
     fn of(comparisons: &[&Comparison]) -> Ledger {
-        let measured = comparisons
-            .iter()
-            .map(|comparison| Compared::from(*comparison));
-        Ledger::of(measured, [])
+        Ledger::of(comparisons.iter().copied(), [])
     }
 
     fn first_row(comparison: &Comparison) -> Row {
@@ -477,14 +455,10 @@ mod tests {
             ..spec
         };
         add_start(&mut measured, &[start]);
-        let contrast = |from| compared(&measured.contrast(from, ArmName::After).unwrap());
-        let (step, from_start) = (contrast(ArmName::Before), contrast(ArmName::Start));
-        let both = Compared {
-            step: &step,
-            from_start: Some(&from_start),
-        };
-        let ledger = Ledger::of([both], []);
-        assert!(ledger.has_start() && !of(&[&step]).has_start());
+        let comparison = compared(&measured);
+        let ledger = of(&[&comparison]);
+        let step = measured.contrast(ArmName::Before, ArmName::After).unwrap();
+        assert!(ledger.has_start() && !of(&[&compared(&step)]).has_start());
         let row = &ledger.steps[0].rows[0];
         let p95 = row.p95_ms.unwrap();
         let times = |measured: Measured, by: f64| measured.value / by;

@@ -1,23 +1,9 @@
 //! Judging stored records: verdicts, exit codes, files for pipelines, and malformed input.
 
-use std::path::Path;
-
 use crate::program::{Call, call, unstall};
-use unstall_results::record::RunRecord;
+use crate::stored::{endpoint, write};
 use unstall_results::store;
-use unstall_results::synthetic::{EndpointSpec, record, run_record};
-
-fn endpoint(ratio: f64) -> EndpointSpec {
-    EndpointSpec {
-        ratio,
-        spread: 0.4,
-        ..EndpointSpec::new("GET usage", 20.0)
-    }
-}
-
-fn write(folder: &Path, name: &str, record: &RunRecord) {
-    store::write(&folder.join(name), record).expect("a record is written");
-}
+use unstall_results::synthetic::{record, run_record};
 
 #[test]
 fn each_verdict_has_its_exit_code() {

@@ -168,9 +168,13 @@ fn measurement_document(
     let entry = of
         .entry
         .and_then(|index| replay.judgement.entries.get(index));
-    let from_start = match entry.and_then(|entry| Some((entry, entry.from_start.as_ref()?))) {
-        Some((entry, comparison)) => {
-            let contrast = entry.record.contrast(ArmName::Start, ArmName::After)?;
+    let start = entry.and_then(|entry| {
+        let from_start = entry.comparison.as_ref()?.from_start.as_ref()?;
+        Some((&entry.record, from_start))
+    });
+    let from_start = match start {
+        Some((record, comparison)) => {
+            let contrast = record.contrast(ArmName::Start, ArmName::After)?;
             Some(ComparisonDocument::new(&contrast, comparison))
         }
         None => None,
