@@ -1,5 +1,6 @@
-//! The demo's world: a private Redis and PostgreSQL behind proxies that give loopback the
-//! round trip of a network, and one state from which every block starts.
+//! The world of demo and replay: a private Redis and PostgreSQL behind proxies that give loopback the
+//! round trip of a network, stubs of the services that the measured one calls, and one state from
+//! which every block starts.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -14,6 +15,9 @@ use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Guard, Options, Testbed};
 use crate::agent_worker::AgentWorker;
 use crate::console::{Console, to_stderr};
 use crate::session::{Prepared, Stage, Turn};
+use peers::Peers;
+
+mod peers;
 
 /// Servers, proxies, and the versions that run against them.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub(crate) struct PrivateServers {
     // Before the testbed, so that nobody talks to servers that are going.
     redis: DelayProxy,
     postgres: DelayProxy,
+    peers: Peers,
     /// Answers messages; of the block that runs.
     worker: Option<AgentWorker>,
     /// Ends the worker if this process is killed.
@@ -82,6 +87,7 @@ impl PrivateServers {
         Ok(Self {
             redis,
             postgres,
+            peers: Peers::start()?,
             worker: None,
             guard: Guard::new().context("the guard of the agent's worker could not be started")?,
             testbed,
@@ -140,13 +146,12 @@ impl PrivateServers {
         let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
         let database_url = self.testbed.database_url_through(postgres, &self.database);
         let mut command = ServiceCommand::new(line);
-        command.environment = vec![
+        let redis_url = self.testbed.redis_url_through(redis);
+        command.environment = self.peers.environment();
+        command.environment.extend([
             ("DATABASE_URL".to_owned(), database_url),
-            (
-                "REDIS_URL".to_owned(),
-                self.testbed.redis_url_through(redis),
-            ),
-        ];
+            ("REDIS_URL".to_owned(), redis_url),
+        ]);
         Ok(command)
     }
 

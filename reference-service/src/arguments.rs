@@ -149,7 +149,7 @@ struct RawServe {
           value_parser = clap::value_parser!(u32).range(1..))]
     stream_idle_max: u32,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "NOTIFY_URL")]
     notify_url: Option<HookUrl>,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]

@@ -68,8 +68,11 @@ pub(crate) fn execute(arguments: &ReplayArguments, console: &Console) -> anyhow:
             replay.replay_step(part)?;
         }
     }
-    let last_state = match parts.last().filter(|_| !stop.is_requested()) {
-        Some(last) => Some(replay.look_at_last_state(&last.step, question.as_ref())?),
+    let last = replay.course.plan().steps.last().cloned();
+    let is_replayed = |last: &Step| parts.iter().any(|part| part.step.id == last.id);
+    // A state on the way is to be better than the one before, and not yet free of everything.
+    let last_state = match last.filter(is_replayed).filter(|_| !stop.is_requested()) {
+        Some(last) => Some(replay.look_at_last_state(&last, question.as_ref())?),
         None => None,
     };
     if replay.judgement.entries.is_empty() {

@@ -27,7 +27,8 @@ pub(crate) struct ReplayDocument {
     pub(crate) steps: Vec<ReplayedStepDocument>,
     /// Steps that regressed: named, and in no later version.
     pub(crate) left_out: Vec<String>,
-    /// What is known of the state behind the last step; `null` where nobody looked.
+    /// What is known of the state behind the plan's last step; `null` where nobody looked, because
+    /// that step was not asked for or the replay was stopped before.
     pub(crate) last_state: Option<LastStateDocument>,
 }
 
@@ -118,6 +119,8 @@ pub(crate) struct BlockedDocument {
     pub(crate) free: bool,
     /// Requests that were looked at.
     pub(crate) requests: u64,
+    /// Requests that failed.
+    pub(crate) failures: u64,
     /// Polls that were looked at.
     pub(crate) polls: u64,
     /// Blocked time that belongs to no endpoint.

@@ -9,6 +9,9 @@ use crate::document::replay::{BlockedDocument, BlockedEndpointDocument};
 /// From here on a poll counts as blocked: what the monitor counts as such.
 const BLOCK_US: u64 = 200;
 
+/// Endpoints that are named in a text.
+const SHOWN_MAX: usize = 5;
+
 /// Adds up the blocks of one version.
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
@@ -17,6 +20,7 @@ pub(crate) struct Blocked {
     requests: u64,
     polls: u64,
     unattributed_us: u64,
+    failures: u64,
     /// Blocks whose monitor told.
     blocks: u64,
 }
@@ -34,6 +38,7 @@ impl Blocked {
     }
 
     fn add_block(&mut self, scenario: &str, block: &Block) {
+        self.failures += block.errors.values().sum::<u64>();
         let Some(monitor) = block.monitor.as_ref().filter(|of| of.measures_blocked()) else {
             return;
         };
@@ -81,6 +86,7 @@ impl Blocked {
             free: endpoints.iter().all(is_only_paging),
             requests: self.requests,
             polls: self.polls,
+            failures: self.failures,
             unattributed_us: self.unattributed_us,
             endpoints,
         })
@@ -92,7 +98,7 @@ fn is_only_paging(endpoint: &BlockedEndpointDocument) -> bool {
     endpoint.slept_us < BLOCK_US
 }
 
-/// The same for people.
+/// The same for people, behind a label.
 pub(crate) fn text(document: &BlockedDocument) -> String {
     let looked_at = format!("{} requests, {} polls", document.requests, document.polls);
     if document.endpoints.is_empty() {
@@ -103,19 +109,27 @@ pub(crate) fn text(document: &BlockedDocument) -> String {
     } else {
         format!("polls were blocked for 200 µs or more ({looked_at})\n")
     };
-    for of in &document.endpoints {
+    for of in document.endpoints.iter().take(SHOWN_MAX) {
         text.push_str(&format!(
-            "  {} in {}: {} in {} requests, the longest {} µs; slept {} µs, read pages {} µs in all\n",
+            "    {} in {}: {} in {} requests, the longest {}; slept {}, read pages {} in all\n",
             of.endpoint,
             of.scenario,
             of.blocks,
             of.requests,
-            of.longest_us,
-            of.slept_us,
-            of.fault_us,
+            ms(of.longest_us),
+            ms(of.slept_us),
+            ms(of.fault_us),
         ));
     }
+    let more = document.endpoints.len().saturating_sub(SHOWN_MAX);
+    if more > 0 {
+        text.push_str(&format!("    and {more} endpoints more\n"));
+    }
     text
+}
+
+fn ms(us: u64) -> String {
+    format!("{}.{:02} ms", us / 1_000, us % 1_000 / 10)
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ mod tests {
         };
         assert_eq!(other(|of| of.load.seed = 2), "the load is another one");
         let changed = |of: &mut RunRecord| {
-            of.scenario.sha256 = "0".repeat(64);
+            of.scenario.sha256 = "1".repeat(64);
             of.harness.git = Some("abc".to_owned());
         };
         let told = "the scenario is another one; unstall's version is another one";

@@ -12,7 +12,7 @@ use unstall_bench_harness::proof::{self, JudgedRoute};
 use unstall_loop_monitor::certificate::{Certificate, ProofMethod, RouteVerdict};
 use unstall_results::comparison::Verdict;
 use unstall_results::level::OPEN;
-use unstall_results::record::{CapacityLoad, Load};
+use unstall_results::record::{CapacityLoad, Load, RunRecord};
 use unstall_results::slo::Slo;
 use unstall_scenarios::migration::{CapacityGoal, MigrationPlan, Step};
 use unstall_scenarios::plan::{Arrivals, Plan};
@@ -102,6 +102,7 @@ impl LastState {
     pub(crate) fn verdict(&self) -> Verdict {
         // A proof says in which call a thread slept; without one a block may be the machine's.
         let blocked = match &self.blocked {
+            Some(blocked) if blocked.failures > 0 => Verdict::Regression,
             Some(blocked) if blocked.free => Verdict::Pass,
             Some(_) | None => Verdict::Inconclusive,
         };
@@ -144,22 +145,15 @@ impl Replay<'_> {
         let plan = open_scenario(EVERY_ROUTE)?;
         let plan =
             plan.context("the catalogue has no `every-route`; this is a fault of unstall")?;
-        self.look_at_routes(&plan, &command)?;
+        let look = self.look_at_routes(&plan, &command);
+        let look = self.or_note(look, "not every route of the last state was looked at");
         let mut blocked = Blocked::default();
-        for entry in &self.judgement.entries {
-            blocked.add(&entry.record, &monitored(&command));
+        let measured = self.judgement.entries.iter().map(|entry| &entry.record);
+        for record in measured.chain(&look) {
+            blocked.add(record, &monitored(&command));
         }
-        let proof = match self.prove(&plan, &command) {
-            Ok(proof) => Some(proof),
-            Err(_) if self.stop.is_requested() => None,
-            Err(error) => {
-                self.judgement.leave_open(
-                    Verdict::Inconclusive,
-                    format!("nothing is proven of the last state: {error:#}"),
-                );
-                None
-            }
-        };
+        let proof = self.prove(&plan, &command);
+        let proof = self.or_note(proof, "nothing is proven of the last state");
         if let Some(proof) = &proof {
             let path = self.arguments.out.join(PROOF);
             prove::write(&path, &proof.certificate)?;
@@ -170,9 +164,23 @@ impl Replay<'_> {
             command,
             capacity,
             promised_percent: question.map(|of| of.goal.promised_percent),
-            blocked: blocked.document(),
+            blocked: blocked.document().filter(|_| look.is_some()),
             proof,
         })
+    }
+
+    /// What can't be looked at is told, and what was measured before isn't lost for it.
+    fn or_note<T>(&mut self, found: anyhow::Result<T>, what: &str) -> Option<T> {
+        match found {
+            Ok(found) => Some(found),
+            // The end of everything tells that it was stopped.
+            Err(_) if self.stop.is_requested() => None,
+            Err(error) => {
+                let note = format!("{what}: {error:#}");
+                self.judgement.leave_open(Verdict::Inconclusive, note);
+                None
+            }
+        }
     }
 
     /// Which entry of the judgement says what the start and the last state can take.
@@ -193,12 +201,20 @@ impl Replay<'_> {
         let versions = versions.map(|(name, line)| (name, monitored(&line)));
         let session = self.open_search(question, plan, &versions, &path)?;
         let entries = self.judgement.entries.len();
-        if let Settled::Open { session, .. } = self.settle(session, &path)? {
-            let mut search = search(question, plan, &session)?;
-            self.servers.set_versions(versions);
-            let (console, stop) = (self.console, self.stop);
-            self.judgement
-                .measure_by(*session, &mut search, &mut self.servers, console, stop)?;
+        match self.settle(session, &path)? {
+            Settled::Kept(record) => self.judgement.take_up(*record, path)?,
+            Settled::Open { session, .. } => {
+                let mut search = search(question, plan, &session)?;
+                self.servers.set_versions(versions);
+                let (console, stop) = (self.console, self.stop);
+                self.judgement.measure_by(
+                    *session,
+                    &mut search,
+                    &mut self.servers,
+                    console,
+                    stop,
+                )?;
+            }
         }
         Ok((self.judgement.entries.len() > entries).then_some(entries))
     }
@@ -256,7 +272,7 @@ impl Replay<'_> {
     }
 
     /// One block with every route, whose monitor tells where the loop was blocked.
-    fn look_at_routes(&mut self, plan: &Arc<Plan>, command: &str) -> anyhow::Result<()> {
+    fn look_at_routes(&mut self, plan: &Arc<Plan>, command: &str) -> anyhow::Result<RunRecord> {
         let path = self.arguments.out.join(LAST_STATE);
         let line = monitored(command);
         let (users, requests) = LOOK;
@@ -298,13 +314,22 @@ impl Replay<'_> {
             watch: false,
         }
         .session()?;
-        if let Settled::Open { session, .. } = self.settle(session, &path)? {
-            self.servers.set_versions([(ONLY, line)]);
-            let (console, stop) = (self.console, self.stop);
-            self.judgement
-                .measure(*session, &mut self.servers, console, stop)?;
-        }
-        Ok(())
+        let record = match self.settle(session, &path)? {
+            Settled::Kept(record) => *record,
+            Settled::Open { mut session, .. } => {
+                self.servers.set_versions([(ONLY, line)]);
+                let mut turns = session.planned();
+                let (console, stop) = (self.console, self.stop);
+                let ended = session.measure(&mut turns, &mut self.servers, console, stop)?;
+                match ended.broken {
+                    Some(error) => return Err(error),
+                    None => ended.record,
+                }
+            }
+        };
+        let file = FileDocument::new(FileKind::Record, &path);
+        self.judgement.files.push(file);
+        Ok(record)
     }
 
     /// Sends a few requests to each route while the service's own monitor catches its calls.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use unstall_bench_harness::engine::Stop;
 use unstall_results::comparison::{Decision, Verdict};
 use unstall_results::design::Design;
+use unstall_results::record::RunRecord;
 use unstall_scenarios::migration::Step;
 use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
@@ -224,7 +225,10 @@ impl Replay<'_> {
         let (entries, notes) = (self.judgement.entries.len(), self.judgement.notes.len());
         let session = self.open(step, plan, states, &path)?;
         let how = match self.settle(session, &path)? {
-            Settled::Kept => How::Kept,
+            Settled::Kept(record) => {
+                self.judgement.take_up(*record, path.clone())?;
+                How::Kept
+            }
             Settled::Open { session, how } => {
                 let versions = [(BEFORE, &states.before), (AFTER, &states.after)].into_iter();
                 let start = states.start.as_ref().map(|start| (START, start));
@@ -259,7 +263,7 @@ impl Replay<'_> {
 
     /// What an earlier run has left is kept, or gone on with; what isn't of this replay is moved.
     pub(super) fn settle(
-        &mut self,
+        &self,
         mut session: Session,
         path: &std::path::Path,
     ) -> anyhow::Result<Settled> {
@@ -268,8 +272,7 @@ impl Replay<'_> {
             Earlier::Whole(record) => {
                 self.console
                     .note(format!("{} is complete and kept", path.display()));
-                self.judgement.take_up(*record, path.to_owned())?;
-                return Ok(Settled::Kept);
+                return Ok(Settled::Kept(record));
             }
             Earlier::Part(record) => {
                 let blocks = record.blocks.len();
@@ -366,7 +369,7 @@ impl Replay<'_> {
 /// What there is to do about a measurement.
 pub(super) enum Settled {
     /// Nothing: it is there.
-    Kept,
+    Kept(Box<RunRecord>),
     /// All of it, or what is left.
     Open { session: Box<Session>, how: How },
 }

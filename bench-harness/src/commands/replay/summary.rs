@@ -8,19 +8,18 @@ use unstall_results::design::ArmName;
 use super::blocked;
 use super::last_state::{LastState, Proof};
 use super::steps::{Measurement, Replay, Replayed};
+use crate::console::visible;
 use crate::document::proof::ProofDocument;
 use crate::document::replay::{
     How, LastStateDocument, ReplayDocument, ReplayedScenarioDocument, ReplayedStepDocument,
 };
 use crate::document::{ComparisonDocument, VerdictName};
 use crate::judgement;
-use crate::proof_text::{self, Style};
 
 /// The worst of all that was measured and seen.
 pub(crate) fn verdict(replay: &Replay<'_>, last_state: Option<&LastState>) -> Option<Verdict> {
     let measured = replay.judgement.verdict();
-    let last_state = last_state.map_or(Verdict::Inconclusive, LastState::verdict);
-    measured.max(Some(last_state))
+    measured.max(last_state.map(LastState::verdict))
 }
 
 /// Step by step and of the last state, behind the tables.
@@ -34,7 +33,9 @@ pub(crate) fn text(replay: &Replay<'_>, last_state: Option<&LastState>, minutes:
             text.push_str(&format!("\nThe last state: {}\n", state.command));
             text.push_str(&state_text(replay, state));
         }
-        None => text.push_str("\nThe last state was not looked at.\n"),
+        None => text.push_str(
+            "\nThe last state was not looked at: that is done behind the plan's last step.\n",
+        ),
     }
     let overall = verdict(replay, last_state).map_or("nothing was judged", judgement::name);
     text.push_str(&format!(
@@ -76,14 +77,15 @@ fn state_text(replay: &Replay<'_>, state: &LastState) -> String {
         None => "told nothing of blocked time\n".to_owned(),
     });
     text.push_str(&match &state.proof {
-        Some(proof) => proof_text(replay, proof),
+        Some(proof) => proof_text(proof),
         None => "  Proof: none\n".to_owned(),
     });
     text
 }
 
-/// One line if all is proven, else everything.
-fn proof_text(replay: &Replay<'_>, proof: &Proof) -> String {
+/// One line if all is proven, else one for each route that isn't, with the first that blocks it;
+/// all of it is in the certificate.
+fn proof_text(proof: &Proof) -> String {
     let proven = proof::overall(&proof.routes) == RouteVerdict::Proven && !proof.interrupted;
     if proven {
         let requests: u64 = proof.routes.iter().map(requests).sum();
@@ -92,11 +94,26 @@ fn proof_text(replay: &Replay<'_>, proof: &Proof) -> String {
             proof.routes.len()
         );
     }
-    let style = Style {
-        colour: replay.console.colour,
-        folder: std::env::current_dir().ok(), // Without it paths are shown as they are.
-    };
-    proof_text::render(&proof.certificate, &proof.routes, proof.interrupted, style)
+    let mut text = String::from("  Proof:\n");
+    let open = proof.routes.iter();
+    for route in open.filter(|of| of.verdict != RouteVerdict::Proven) {
+        let finding = route.proof.findings.first();
+        let cause = finding.map(|of| format!("{} ({} times)", of.cause, of.count));
+        let word = match route.verdict {
+            RouteVerdict::Blocking => "blocking",
+            RouteVerdict::Proven | RouteVerdict::Unproven => "unproven",
+        };
+        let why = route.reason.clone().or(cause).unwrap_or_default(); // one of them is there
+        text.push_str(&format!(
+            "    {word} {}: {}\n",
+            visible(&route.route),
+            visible(&why)
+        ));
+    }
+    if proof.interrupted {
+        text.push_str("    stopped before every request was sent\n");
+    }
+    text
 }
 
 fn requests(route: &JudgedRoute) -> u64 {
