@@ -226,8 +226,8 @@ pub(crate) struct ScenarioArguments {
 /// `unstall run`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  unstall run tunnel --target http://127.0.0.1:8001 -c 10,20,50 \
-                        --out before.json\n  unstall run tunnel --target http://127.0.0.1:8001 \
+    after_help = "Examples:\n  unstall run tunnel-github --target http://127.0.0.1:8001 -c 10,20,50 \
+                        --out before.json\n  unstall run tunnel-github --target http://127.0.0.1:8001 \
                         --rate 50,100 --duration 30s\n\nExits 0 when it measured, 3 when the numbers \
                         can't be used. Judging takes `unstall ab`."
 )]
@@ -249,7 +249,7 @@ pub(crate) struct RunArguments {
     pub(crate) requests: Option<u64>,
     /// The same as times that each user goes through the scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    #[arg(conflicts_with = "rate")]
+    #[arg(conflicts_with_all = ["rate", "open"])]
     pub(crate) rounds: Option<u64>,
     #[command(flatten)]
     pub(crate) open: OpenArguments,
@@ -263,7 +263,7 @@ pub(crate) struct RunArguments {
 /// `unstall ab`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  unstall ab tunnel --before 'old-server --port {port}' \
+    after_help = "Examples:\n  unstall ab tunnel-github --before 'old-server --port {port}' \
                         --after 'new-server --port {port}' --out ab.json\n  \
                         unstall ab my.toml --before http://127.0.0.1:8001 \
                         --after http://127.0.0.1:8002\n\n\

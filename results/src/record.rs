@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::LatencyHistogram;
 
 pub use arm::{Arm, ArmAccess};
+pub use background::BackgroundSamples;
 pub use capacity::CapacityLoad;
 pub use contrast::Contrast;
 pub use imported::{Imported, StatedPercentile};
@@ -22,6 +23,7 @@ pub use stalls::{BLAMES_MAX, Blame, Stalls, UnderWay};
 pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
 mod arm;
+mod background;
 mod capacity;
 mod contrast;
 mod imported;
@@ -273,6 +275,10 @@ pub struct Block {
     /// What the bystander probe saw beside the load, if one ran. Since 1.1.
     #[serde(default)]
     pub probe: Option<ProbeSamples>,
+    /// What became of the users who held streams open beside the load, if there were any. Since
+    /// 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundSamples>,
     /// One entry per second since the block began.
     pub series: Vec<Second>,
     /// What the service's own monitor counted, if it has one.
@@ -332,6 +338,24 @@ pub enum ErrorKind {
     CheckFailed,
     /// A stream that ended before it was complete.
     Truncated,
+}
+
+impl ErrorKind {
+    /// The word in a record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Connect => "connect",
+            Self::Dns => "dns",
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Protocol => "protocol",
+            Self::Decode => "decode",
+            Self::CheckFailed => "check_failed",
+            Self::Truncated => "truncated",
+        }
+    }
 }
 
 /// A fault of the load generator's own machine.

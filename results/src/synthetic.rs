@@ -243,6 +243,7 @@ impl Session {
                 loop_lag: None,
                 threads: THREADS,
             }),
+            background: None,
             service_counters: None,
             process: Some(self.process(offered * cpu_us)),
             watch: None,

@@ -111,6 +111,8 @@ pub struct Criteria {
     pub blocked: Option<FallCriterion>,
     /// Threads of the service.
     pub threads: Option<FallCriterion>,
+    /// Faults that the service counts in its monitor.
+    pub faults: Option<FallCriterion>,
 }
 
 /// What a latency must do.
@@ -357,8 +359,10 @@ fn check_criteria(
         errors,
         blocked,
         threads,
+        faults,
     } = criteria;
-    if p95.is_none() && errors.is_none() && blocked.is_none() && threads.is_none() {
+    let falls = [blocked, threads, faults];
+    if p95.is_none() && errors.is_none() && falls.iter().all(Option::is_none) {
         return Err(document.error(
             &place.key("criteria"),
             "the step is judged on nothing",

@@ -98,6 +98,7 @@ fn criteria(criteria: Criteria) -> BTreeMap<String, String> {
         errors,
         blocked,
         threads,
+        faults,
     } = criteria;
     let p95 = p95.map(|criterion| match criterion {
         LatencyCriterion::Better => "better",
@@ -111,6 +112,7 @@ fn criteria(criteria: Criteria) -> BTreeMap<String, String> {
         ("errors", errors),
         ("blocked", blocked.map(fall)),
         ("threads", threads.map(fall)),
+        ("faults", faults.map(fall)),
     ];
     let given = named
         .into_iter()

@@ -277,6 +277,7 @@ fn block(seen: Seen, level: u32, begun: String) -> Block {
         probe: None,
         series: Vec::new(),
         monitor: None,
+        background: None,
         service_counters: None,
         process: None,
         watch: None,
