@@ -1,17 +1,45 @@
 //! Runs and their streams in Redis; step 1.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{StoreError, StoreFuture};
 use crate::run::Run;
+use crate::sessions::{self, Session, TaskStatus};
 use crate::stream_event::{Entry, Event, Fields};
 
-/// Ways to the runs' keys.
+/// Ways to the runs' keys, and the looks at them that are one piece of work, on one connection.
 pub trait StreamStore: Send + Sync {
     /// A way for one piece of a request's work. Before step 1 it is a connection of its own,
     /// opened now, as the original opened one with each of its stream managers; afterwards it
     /// is a share in one that is open.
     fn connect(&self) -> StoreFuture<'_, Box<dyn StreamConnection>>;
+
+    /// See [`sessions::reserve`].
+    fn reserve<'a>(&'a self, conversation_id: &'a str, base: &'a str) -> StoreFuture<'a, Run> {
+        Box::pin(async move {
+            sessions::reserve(&mut *self.connect().await?, conversation_id, base).await
+        })
+    }
+
+    /// See [`sessions::is_there`].
+    fn is_there<'a>(&'a self, run: &'a Run) -> StoreFuture<'a, bool> {
+        Box::pin(async move { sessions::is_there(&mut *self.connect().await?, run).await })
+    }
+
+    /// See [`sessions::latest_session`].
+    fn latest_session<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<Session>> {
+        Box::pin(async move {
+            sessions::latest_session(&mut *self.connect().await?, conversation_id).await
+        })
+    }
+
+    /// See [`sessions::task_status`].
+    fn task_status<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<TaskStatus>> {
+        Box::pin(async move {
+            sessions::task_status(&mut *self.connect().await?, conversation_id).await
+        })
+    }
 }
 
 /// The commands that a request's work on runs is made of (`sessions`). Their order is the
@@ -47,7 +75,8 @@ pub trait StreamConnection: Send {
 /// left it there.
 pub trait StreamReader: Send + Sync {
     /// Calls `on_event` for each event after `cursor` (from it on, if it is given), until the
-    /// run ends, its stream is gone, or nothing has come for `idle_max`. Blocks.
+    /// run ends, its stream is gone, nothing has come for `idle_max`, or `given_up` is found set,
+    /// which is looked at between two reads. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] if Redis goes away or refuses the cursor.
@@ -56,6 +85,7 @@ pub trait StreamReader: Send + Sync {
         run: &Run,
         cursor: Option<&str>,
         idle_max: Duration,
+        given_up: &AtomicBool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Followed, StoreError>;
 }
@@ -69,4 +99,6 @@ pub enum Followed {
     Gone,
     /// Nothing came for too long: its worker is most likely dead.
     Idle,
+    /// Nobody waits for it any longer.
+    GivenUp,
 }
