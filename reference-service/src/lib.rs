@@ -11,6 +11,7 @@
 //! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
 pub mod auth;
+pub mod chat_history;
 pub mod conversation;
 pub mod email;
 pub mod identity;

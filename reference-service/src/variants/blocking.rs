@@ -5,7 +5,7 @@
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.
 
 mod auth;
-mod history;
+pub(crate) mod history;
 pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
