@@ -25,7 +25,7 @@ pub(super) async fn active_session(
 ) -> Result<Json<Value>, Refusal> {
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
-    let session = sessions::latest_session(&*app.stores.streams, &conversation_id).await?;
+    let session = app.stores.streams.latest_session(&conversation_id).await?;
     let Some(session) = session else {
         return Err(Refusal::NoRun {
             error: none,
@@ -55,7 +55,7 @@ pub(super) async fn task_status(
 ) -> Result<Json<Value>, Refusal> {
     let none = "No background task found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
-    let task = sessions::task_status(&*app.stores.streams, &conversation_id).await?;
+    let task = app.stores.streams.task_status(&conversation_id).await?;
     let Some(task) = task else {
         return Err(Refusal::NoRun {
             error: none,

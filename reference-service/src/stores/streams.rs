@@ -5,14 +5,41 @@ use std::time::Duration;
 
 use super::{StoreError, StoreFuture};
 use crate::run::Run;
+use crate::sessions::{self, Session, TaskStatus};
 use crate::stream_event::{Entry, Event, Fields};
 
-/// Ways to the runs' keys.
+/// Ways to the runs' keys, and the looks at them that are one piece of work, on one connection.
 pub trait StreamStore: Send + Sync {
     /// A way for one piece of a request's work. Before step 1 it is a connection of its own,
     /// opened now, as the original opened one with each of its stream managers; afterwards it
     /// is a share in one that is open.
     fn connect(&self) -> StoreFuture<'_, Box<dyn StreamConnection>>;
+
+    /// See [`sessions::reserve`].
+    fn reserve<'a>(&'a self, conversation_id: &'a str, base: &'a str) -> StoreFuture<'a, Run> {
+        Box::pin(async move {
+            sessions::reserve(&mut *self.connect().await?, conversation_id, base).await
+        })
+    }
+
+    /// See [`sessions::is_there`].
+    fn is_there<'a>(&'a self, run: &'a Run) -> StoreFuture<'a, bool> {
+        Box::pin(async move { sessions::is_there(&mut *self.connect().await?, run).await })
+    }
+
+    /// See [`sessions::latest_session`].
+    fn latest_session<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<Session>> {
+        Box::pin(async move {
+            sessions::latest_session(&mut *self.connect().await?, conversation_id).await
+        })
+    }
+
+    /// See [`sessions::task_status`].
+    fn task_status<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<TaskStatus>> {
+        Box::pin(async move {
+            sessions::task_status(&mut *self.connect().await?, conversation_id).await
+        })
+    }
 }
 
 /// The commands that a request's work on runs is made of (`sessions`). Their order is the

@@ -20,9 +20,9 @@ const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
 
 /// What a service holds.
 pub(crate) struct Holdings<'a> {
-    service: &'a Service,
+    pub(crate) service: &'a Service,
     /// One connection for all looks, so that it counts the same each time.
-    client: reqwest::Client,
+    pub(crate) client: reqwest::Client,
     /// Threads, tasks.
     pub(crate) at_rest: (usize, u64),
 }
@@ -328,19 +328,23 @@ async fn a_worker_that_is_told_to_end_loses_no_run() {
     all.iter().for_each(|run_id| queue(&redis, run_id));
     let endless = ["--chunks", "60000", "--rate", "20"];
     let mut worker = start_worker(&database_url, &far_url, &endless);
-    let waiting = || redis.ask(&["LRANGE", "agent:runs", "0", "-1"]).texts();
+    let list = |key: &str| redis.ask(&["LRANGE", key, "0", "-1"]).texts();
+    let waiting = || list("agent:runs");
     wait_until("a run is taken", async || waiting().len() < RUNS).await;
     worker.signal(Signal::SIGTERM);
     assert!(worker.wait().success());
+    // What it took and didn't come to is the next worker's.
+    let taken = redis.ask(&["KEYS", "agent:taken:*"]).texts();
     let mut kept: Vec<String> = waiting()
         .iter()
+        .chain(&taken.iter().flat_map(|key| list(key)).collect::<Vec<_>>())
         .map(|task| serde_json::from_str::<Task>(task).expect("a task").run_id)
         .collect();
     kept.extend(all.iter().filter_map(|run_id| {
         let status = redis.ask(&["GET", &format!("task:status:c-0-1:{run_id}")]);
         (status.text() == "error").then(|| run_id.clone())
     }));
-    // Each is either still queued or said to have ended, and none is both.
+    // Each is either still in a list or said to have ended, and none is both.
     all.sort();
     kept.sort();
     assert_eq!(kept, all);

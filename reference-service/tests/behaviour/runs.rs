@@ -38,7 +38,7 @@ async fn post(service: &Service, path: &str) -> reqwest::Response {
 }
 
 /// The objects' messages.
-fn messages(body: &str) -> Vec<String> {
+pub(crate) fn messages(body: &str) -> Vec<String> {
     serde_json::Deserializer::from_str(body)
         .into_iter::<Value>()
         .map(|object| {

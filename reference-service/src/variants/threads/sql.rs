@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{CallPool, OnThreads};
+use crate::chat_history::AgentMessage;
 use crate::conversation::{Created, NewConversation};
 use crate::sharing::{Change, Changed, Sharing};
 use crate::stores::history::HistoryStore;
@@ -33,14 +34,15 @@ impl ConversationStore for Sql {
 }
 
 impl HistoryStore for Sql {
-    fn save_partial<'a>(
+    fn save_answer<'a>(
         &'a self,
         uid: &'a str,
         conversation_id: &'a str,
-        content: &'a str,
-    ) -> StoreFuture<'a, Option<String>> {
-        let [uid, conversation_id, content] = [uid, conversation_id, content].map(str::to_owned);
-        self.call(async move |stores| stores.save_partial(&uid, &conversation_id, &content).await)
+        message: &'a AgentMessage,
+    ) -> StoreFuture<'a, bool> {
+        let [uid, conversation_id] = [uid, conversation_id].map(str::to_owned);
+        let message = message.clone();
+        self.call(async move |stores| stores.save_answer(&uid, &conversation_id, &message).await)
     }
 }
 
