@@ -170,7 +170,8 @@ pub(crate) struct DemoArguments {
     /// Folder for report.html, the records and the ledger; earlier results there are kept aside
     #[arg(long, value_name = "DIR", default_value = "unstall-demo")]
     pub(crate) out: PathBuf,
-    /// Steps of the shipped migration plan to replay [default: 1,2a,2c,2d,3; with --quick 2a,3]
+    /// Steps of the shipped migration plan to replay, each with its first scenario
+    /// [default: 1,2a,2c,2d,3; with --quick 2a,3]
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     steps: Option<Vec<String>>,
     /// Measure the version before each step against itself: any regression is a false alarm

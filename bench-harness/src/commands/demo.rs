@@ -131,14 +131,7 @@ fn resolve_steps(plan: &MigrationPlan, wanted: &[String]) -> anyhow::Result<Vec<
 }
 
 fn resolve(arguments: &DemoArguments, plan: &MigrationPlan, step: Step) -> anyhow::Result<Replay> {
-    let [scenario] = step.scenarios.as_slice() else {
-        bail!(
-            "step {} has {} scenarios, and the demo takes steps with one; it replays {}",
-            step.id,
-            step.scenarios.len(),
-            replayable(plan).join(", ")
-        );
-    };
+    let scenario = first_scenario(&step)?;
     let Some(before) = plan.predecessor_command(&step.id) else {
         bail!("step {} has no version before it to compare with", step.id);
     };
@@ -239,12 +232,16 @@ fn quick_note(judgement: &Judgement) -> String {
     )
 }
 
-/// Steps whose scenario this version has.
+/// What the demo measures a step with: it is a tour, and `unstall replay` takes all of them.
+fn first_scenario(step: &Step) -> anyhow::Result<&String> {
+    let first = step.scenarios.first();
+    first.with_context(|| format!("step {} has no scenario to measure it with", step.id))
+}
+
+/// Steps whose first scenario this version has.
 fn replayable(plan: &MigrationPlan) -> Vec<&str> {
-    let known = |step: &&Step| match step.scenarios.as_slice() {
-        [scenario] => catalogue::get(scenario).is_some(),
-        _ => false,
-    };
+    let is_known = |scenario: &String| catalogue::get(scenario).is_some();
+    let known = |step: &&Step| first_scenario(step).is_ok_and(is_known);
     plan.steps
         .iter()
         .filter(known)

@@ -1,8 +1,8 @@
 //! Users who hold streams open beside the load: on a thread of their own, in no count of the load.
 //!
 //! They begin when the load's users stand at the barrier, so that what opening their streams costs
-//! the service is in no counter of the block. The barrier opens when each of them has its stream
-//! open, or when none has come further for a while: a service that can't take more of them is what
+//! the service is in no counter of the block. The barrier opens when each of them has opened its
+//! stream, or when none has come further for a while: a service that can't take more of them is what
 //! such a scenario is there to show. From then on this thread has nothing to do but to read what
 //! comes, and the streams stay open until whoever measures has read the service's counters again.
 
@@ -34,8 +34,6 @@ const BEGIN_APART: Duration = Duration::from_millis(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// When nobody has come further for so long, no more streams will open.
 const STANDSTILL: Duration = Duration::from_secs(2);
-/// Whatever else happens, the load begins after so long.
-const OPENING_MAX: Duration = Duration::from_secs(60);
 /// After a failure, before the same user tries again; it doubles with each, up to the second.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
@@ -137,7 +135,7 @@ impl Drop for Background {
 
 impl Job {
     async fn run(self, opened: &mpsc::Sender<()>, mut asked: queue::UnboundedReceiver<Question>) {
-        let seen = Rc::new(RefCell::new(Seen::default()));
+        let seen = Rc::new(RefCell::new(BackgroundSamples::default()));
         let holders: Vec<Watch> = (0..self.users)
             .map(|index| {
                 let holder = Holder::new(&self, index, &seen);
@@ -146,44 +144,38 @@ impl Job {
                 watch
             })
             .collect();
-        let open = || holders.iter().filter(|watch| watch.is_open()).count() as u32;
-        self.until_open(open, &seen).await;
-        let open_at_begin = open();
+        self.until_open(&holders).await;
+        let open_at_begin = open(&holders);
         // Nobody listens only when the block is being torn down already.
         let _ = opened.send(());
         while let Some(answer) = asked.recv().await {
-            let seen = seen.borrow().clone();
             let samples = BackgroundSamples {
                 users: self.users,
                 open_at_begin,
-                open_at_end: open(),
-                ..seen.samples
+                open_at_end: open(&holders),
+                ..seen.borrow().clone()
             };
             // Whoever asked waits for it, or has gone with the block.
             let _ = answer.send(samples);
         }
     }
 
-    /// Returns when all streams are open, when nobody comes further, or when nothing is to be
-    /// measured any more.
-    async fn until_open(&self, open: impl Fn() -> u32, seen: &RefCell<Seen>) {
+    /// Returns when everybody has opened a stream, when nobody comes further, or when nothing is
+    /// to be measured any more.
+    async fn until_open(&self, holders: &[Watch]) {
         let begun = Instant::now();
-        let (mut most_open, mut answers, mut moved) = (0, 0, begun);
+        // Those who begin last must have had their turn, too.
+        let all_begun = begun + BEGIN_APART * self.users;
+        let (mut furthest, mut moved) = (0, all_begun);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let (is_open, now) = (open(), Instant::now());
-            let answered = seen.borrow().answers;
-            // Those who begin last must have had their turn, too.
-            let is_beginning = now < begun + BEGIN_APART * self.users;
-            if is_beginning || is_open > most_open || answered > answers {
-                most_open = most_open.max(is_open);
-                answers = answered;
-                moved = now;
+            let now = Instant::now();
+            let reached: usize = holders.iter().map(Watch::look).sum();
+            if reached > furthest {
+                (furthest, moved) = (reached, moved.max(now));
             }
-            let at_standstill = now.duration_since(moved) >= STANDSTILL;
-            if is_open == self.users
-                || at_standstill
-                || now.duration_since(begun) >= OPENING_MAX
+            if holders.iter().all(Watch::has_opened)
+                || now.saturating_duration_since(moved) >= STANDSTILL
                 || self.stop.is_requested()
             {
                 return;
@@ -192,26 +184,17 @@ impl Job {
     }
 }
 
-/// What all of them together have seen.
-#[derive(Debug, Clone, Default)]
-struct Seen {
-    /// Good answers.
-    answers: u64,
-    samples: BackgroundSamples,
+/// Users whose stream is open now.
+fn open(holders: &[Watch]) -> u32 {
+    holders.iter().map(|watch| u32::from(watch.is_open())).sum()
 }
 
-impl Seen {
-    fn failed(&mut self, failure: &Failure) {
-        match failure.cause {
-            Cause::Service(kind) => *self.samples.errors.entry(kind).or_default() += 1,
-            Cause::Local(fault) => *self.samples.local_faults.entry(fault).or_default() += 1,
-        }
-    }
-}
-
-/// What shows whether a user's stream is open; the thread keeps the other end.
+/// What shows how far a user has come; the thread keeps the other end.
 #[derive(Debug, Clone, Default)]
 struct Watch {
+    /// Requests of a pass that have been answered, the most so far.
+    answered: Rc<Cell<usize>>,
+    has_opened: Rc<Cell<bool>>,
     is_streaming: Rc<Cell<bool>>,
     stamps: SocketStamps,
 }
@@ -221,6 +204,24 @@ impl Watch {
     fn is_open(&self) -> bool {
         self.is_streaming.get() && self.stamps.reads.first_meaningful().is_some()
     }
+
+    /// One of its streams has been open.
+    fn has_opened(&self) -> bool {
+        self.has_opened.get()
+    }
+
+    /// How far it has come, which never falls.
+    fn look(&self) -> usize {
+        if self.is_open() {
+            self.has_opened.set(true);
+        }
+        self.answered.get() + usize::from(self.has_opened())
+    }
+
+    fn answered(&self, index: usize, is_stream: bool) {
+        self.answered.set(self.answered.get().max(index + 1));
+        self.has_opened.set(self.has_opened() || is_stream);
+    }
 }
 
 /// One user of the background.
@@ -229,12 +230,12 @@ struct Holder {
     scope: Scope,
     requests: Vec<Prepared>,
     watch: Watch,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<BackgroundSamples>>,
     begins_after: Duration,
 }
 
 impl Holder {
-    fn new(job: &Job, index: u32, seen: &Rc<RefCell<Seen>>) -> Self {
+    fn new(job: &Job, index: u32, seen: &Rc<RefCell<BackgroundSamples>>) -> Self {
         let watch = Watch::default();
         let mut scope = Scope::new(Arc::clone(&job.plan), index, job.users, job.seed);
         scope.prepare(job.run_values.clone());
@@ -279,19 +280,24 @@ impl Holder {
             let now = Instant::now();
             let (_, outcome) = user::perform(request, &mut self.client, &mut self.scope, now).await;
             self.watch.is_streaming.set(false);
-            let mut seen = self.seen.borrow_mut();
             if let Err(failure) = outcome {
-                seen.failed(&failure);
+                failed(&mut self.seen.borrow_mut(), &failure);
                 return false;
             }
-            seen.answers += 1;
-            seen.samples.ended += u64::from(is_stream);
-            drop(seen);
+            self.watch.answered(index, is_stream);
+            self.seen.borrow_mut().ended += u64::from(is_stream);
             let pause = self.scope.think(index);
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
         }
         true
+    }
+}
+
+fn failed(seen: &mut BackgroundSamples, failure: &Failure) {
+    match failure.cause {
+        Cause::Service(kind) => *seen.errors.entry(kind).or_default() += 1,
+        Cause::Local(fault) => *seen.local_faults.entry(fault).or_default() += 1,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::answer::pieces;
+use super::answer::{pieces, thinking};
 use super::cancellations::Cancellations;
 use super::journal::Journal;
 use super::pace::Pace;
@@ -163,10 +163,11 @@ impl Agent {
         let Some(question) = self.journal.question(task).await? else {
             return Err(Outcome::Failed("Conversation not found".to_owned()));
         };
+        let thought = started + thinking(&question);
         let pieces = pieces(&question, self.chunks);
         let key = run.stream_key();
         for (n, piece) in pieces.iter().enumerate() {
-            self.wait_until(started + self.pace.due(&key, n), run)
+            self.wait_until(thought + self.pace.due(&key, n), run)
                 .await?;
             // First: what a reader may have heard is to be stored.
             said.add_chunk(Answer::text(piece));
