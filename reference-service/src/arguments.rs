@@ -8,10 +8,11 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
+use unstall_reference_service::hub::address::HubUrl;
 use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::steps::Steps;
-use unstall_reference_service::variants::Addresses;
+use unstall_reference_service::variants::{Addresses, HubAddress};
 use unstall_reference_service::worker::{self, pace::Pace};
 
 use crate::task::Task;
@@ -21,8 +22,8 @@ use crate::task::Task;
 /// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
 /// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
-/// stores so far; the others are accepted and change nothing yet. Messages are answered by
+/// (sharing), 2d (signing up and in), 2e (repositories), 3 (tunnel, the code host's cache) and 4
+/// (notification hook, code host) have stores so far; the others are accepted and change nothing yet. Messages are answered by
 /// `unstall-reference worker`, a process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
@@ -151,6 +152,14 @@ struct RawServe {
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
     #[arg(long, value_name = "URL")]
     notify_url: Option<HookUrl>,
+    /// The code host's API, as in http://127.0.0.1:9000; without it only what is cached and what
+    /// the database holds is known of repositories
+    #[arg(long, value_name = "URL")]
+    hub_url: Option<HubUrl>,
+    /// Seconds that the code host may take for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    hub_timeout: u32,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
@@ -255,6 +264,10 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
             notify_url: raw.notify_url,
+            hub: raw.hub_url.map(|url| HubAddress {
+                url,
+                answer_max: Duration::from_secs(u64::from(raw.hub_timeout)),
+            }),
         },
     })
 }

@@ -11,12 +11,16 @@
 //! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
 pub mod auth;
+pub mod branch_list;
 pub mod conversation;
 pub mod email;
+pub mod hub;
 pub mod identity;
 pub mod migrations;
 pub mod notifier;
+pub mod project_structure;
 pub mod refusal;
+pub mod repositories;
 pub mod request_id;
 pub mod routes;
 pub mod run;

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::hub::error::HubError;
 use crate::stores::StoreError;
 use crate::validation::FieldError;
 
@@ -41,10 +42,18 @@ pub enum Refusal {
     BodyTooLarge,
     /// 422: fields that are missing or of the wrong kind.
     Invalid(Vec<FieldError>),
+    /// 500: the code host is of no help. What it did is told: it is nobody's secret.
+    Hub(HubError),
     /// 500: the agent didn't answer to its end.
     RunFailed,
     /// 503 while a server can't be reached, else 500. The reason goes to the log, not to the caller.
     Store(StoreError),
+}
+
+impl From<HubError> for Refusal {
+    fn from(error: HubError) -> Self {
+        Self::Hub(error)
+    }
 }
 
 impl From<StoreError> for Refusal {
@@ -99,6 +108,10 @@ impl Refusal {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 errors.iter().map(FieldError::to_json).collect(),
             ),
+            Self::Hub(error) => {
+                tracing::warn!(%error, source = ?error.failure, "code host failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, json!(error.detail()))
+            }
             Self::Store(error) => store_status(&error),
         }
     }

@@ -18,7 +18,9 @@ pub mod conversations;
 pub mod github;
 mod json_text;
 pub mod messages;
+mod page;
 mod path_ids;
+pub mod repositories;
 pub mod runs;
 pub mod sessions;
 pub mod sharing;
@@ -110,6 +112,10 @@ fn all() -> Vec<Route> {
         ),
         Route::get("/api/v1/github/get-branch-list", github::branch_list),
         Route::get("/api/v1/github/get-branch-list/", github::branch_list),
+        Route::get("/api/v1/github/user-repos", repositories::of_user),
+        Route::get("/api/v1/github/user-repos/", repositories::of_user),
+        Route::get("/api/v1/github/project-structure", github::structure),
+        Route::get("/api/v1/github/project-structure/", github::structure),
     ]
 }
 

@@ -13,17 +13,23 @@ use thiserror::Error;
 
 use self::access::AccessStore;
 use self::auth::AuthStore;
+use self::code_cache::CodeCache;
 use self::history::HistoryStore;
+use self::repositories::RepositoryStore;
 use self::sharing::SharingStore;
 use self::streams::{StreamReader, StreamStore};
 use crate::conversation::{Created, NewConversation};
+use crate::hub::Hub;
 use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
 pub mod access;
 pub mod auth;
+pub mod code_cache;
 pub mod history;
+pub mod hub;
+pub mod repositories;
 pub mod sharing;
 pub mod streams;
 
@@ -63,12 +69,6 @@ pub trait TunnelStore: Send + Sync {
     fn socket_online<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, bool>;
 }
 
-/// Cached branch lists; step 3.
-pub trait BranchStore: Send + Sync {
-    /// GET: the repository's branches, if they are cached.
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>>;
-}
-
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
@@ -92,23 +92,27 @@ pub struct Stores {
     pub notifier: Option<Arc<dyn Notifier>>,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
-    /// See [`BranchStore`].
-    pub branches: Arc<dyn BranchStore>,
+    /// See [`CodeCache`].
+    pub code_cache: Arc<dyn CodeCache>,
+    /// See [`RepositoryStore`].
+    pub repositories: Arc<dyn RepositoryStore>,
+    /// The code host, if there is one. Without it only databases and caches are asked.
+    pub hub: Option<Hub>,
 }
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
 pub trait SqlStores:
-    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + RepositoryStore
 {
 }
 
 impl<T> SqlStores for T where
-    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + RepositoryStore
 {
 }
 
 /// The stores that step 3 moves.
-pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
+pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn CodeCache>);
 
 /// The server behind a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,16 @@
 //! The stores' variants, and the choice between them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::hub::Hub;
+use crate::hub::address::HubUrl;
 use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
-use crate::stores::{SqlStores, StoreError, Stores};
+use crate::stores::hub::HubClient;
+use crate::stores::{ClientError, SqlStores, StoreError, Stores};
 use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
@@ -22,7 +26,21 @@ pub struct Addresses {
     pub redis_url: String,
     /// The hook that new accounts are told to, if any.
     pub notify_url: Option<HookUrl>,
+    /// The code host, if any.
+    pub hub: Option<HubAddress>,
 }
+
+/// The code host's API, and how long it is waited for.
+#[derive(Debug, Clone)]
+pub struct HubAddress {
+    /// Where it is.
+    pub url: HubUrl,
+    /// How long an answer may take.
+    pub answer_max: Duration,
+}
+
+/// How long a connection to a server that is called over HTTP may take.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// A server that the service can't start with.
 #[derive(Debug, Error)]
@@ -47,6 +65,9 @@ pub enum ConnectError {
     /// No client for the hook.
     #[error(transparent)]
     Notify(#[from] NotifyError),
+    /// No client for the code host.
+    #[error("no client for the code host: {0}")]
+    Hub(#[source] ClientError),
 }
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
@@ -84,7 +105,8 @@ pub async fn open(
         Variant::Threads => blocking::stream_reader::BLOCK_AT_THE_START,
         Variant::Blocking | Variant::Async => blocking::stream_reader::BLOCK,
     };
-    let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
+    let repositories = sql.stores(steps.variant_of(Step::CodeHostQueries)).await?;
+    let (tunnel, code_cache) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
         Variant::Threads => {
             threads::redis::stores(blocking::redis::open(&addresses.redis_url)?, calls)
@@ -93,6 +115,10 @@ pub async fn open(
     };
     let notifier = match &addresses.notify_url {
         Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
+        None => None,
+    };
+    let hub = match &addresses.hub {
+        Some(address) => Some(hub(steps.variant_of(Step::HttpClients), address, calls)?),
         None => None,
     };
     Ok(Stores {
@@ -106,7 +132,9 @@ pub async fn open(
         auth,
         notifier,
         tunnel,
-        branches,
+        code_cache,
+        repositories,
+        hub,
     })
 }
 
@@ -121,6 +149,19 @@ fn notifier(
         Variant::Threads => threads::notifier::notifier(blocking(), calls),
         Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
     })
+}
+
+/// Both ways to a code host: the calls that the step moves, and those awaited in every state.
+fn hub(variant: Variant, hub: &HubAddress, calls: &CallPool) -> Result<Hub, ConnectError> {
+    let awaited = asynchronous::hub::Hub::new(&hub.url, hub.answer_max);
+    let awaited: Arc<dyn HubClient> = Arc::new(awaited.map_err(ConnectError::Hub)?);
+    let blocking = || Arc::new(blocking::hub::Hub::new(&hub.url, hub.answer_max));
+    let moved = match variant {
+        Variant::Blocking => blocking(),
+        Variant::Threads => threads::hub::client(blocking(), calls),
+        Variant::Async => Arc::clone(&awaited),
+    };
+    Ok(Hub { moved, awaited })
 }
 
 /// The stores in PostgreSQL, opened when the first step asks for their variant.

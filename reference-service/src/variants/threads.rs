@@ -15,6 +15,8 @@ use crate::start_faults::StartFaults;
 use crate::thread_slots::ThreadSlots;
 
 mod auth;
+mod code_cache;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub(crate) mod redis;
 pub(crate) mod sql;
