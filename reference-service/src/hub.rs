@@ -25,8 +25,6 @@ pub const PER_PAGE: usize = 100;
 pub const PAGES_MAX: u32 = 100;
 /// Bytes of an answer, or of all of a list's, that are read.
 pub const BYTES_MAX: usize = 8 << 20;
-/// Lists that are asked for at the same time.
-const LISTS_AT_ONCE: usize = 8;
 
 /// How the service asks the code host.
 #[derive(Clone)]
@@ -56,40 +54,29 @@ impl Hub {
         list(&*self.awaited, &call, |page: Vec<Installation>| page).await
     }
 
-    /// A token for each installation, in their order: a call each, the N + 1 of this service.
-    /// One call follows the other before step 4; after it, some are on their way at a time.
+    /// The repositories of some installations, in their order. Each costs a token first: the N + 1
+    /// of this service. Before step 4 one installation follows the other; after it, some are asked
+    /// about at a time.
     ///
     /// # Errors
-    /// [`HubError`], of the first call that fails; no more are made then.
-    pub async fn tokens(&self, installations: &[u64]) -> Result<Vec<Token>, HubError> {
-        let calls: Vec<Call> = installations.iter().copied().map(Call::for_token).collect();
-        let calls = calls.into_iter().map(|call| async move {
-            let answer = self.moved.send(&call).await?.success(&call)?;
-            parsed::<Token>(&call, &answer)
-        });
-        stream::iter(calls)
+    /// [`HubError`], of the first call that fails; what is on its way then is given up.
+    pub async fn repositories(&self, installations: &[u64]) -> Result<Vec<Repository>, HubError> {
+        let ids = installations.to_vec();
+        let lists: Vec<Vec<Repository>> = stream::iter(ids)
+            .map(|id| self.repositories_of(id))
             .buffered(self.moved.calls_at_once())
-            .try_collect()
-            .await
-    }
-
-    /// The repositories that each token opens, in their order.
-    ///
-    /// # Errors
-    /// [`HubError`]
-    pub async fn repositories(&self, tokens: Vec<Token>) -> Result<Vec<Repository>, HubError> {
-        let lists = tokens.into_iter().map(|token| async move {
-            let call = Call::get("/installation/repositories").with_token(&token);
-            list(&*self.awaited, &call, |page: RepositoryPage| {
-                page.repositories
-            })
-            .await
-        });
-        let lists: Vec<Vec<Repository>> = stream::iter(lists)
-            .buffered(LISTS_AT_ONCE)
             .try_collect()
             .await?;
         Ok(lists.into_iter().flatten().collect())
+    }
+
+    async fn repositories_of(&self, installation: u64) -> Result<Vec<Repository>, HubError> {
+        let call = Call::for_token(installation);
+        let answer = self.moved.send(&call).await?.success(&call)?;
+        let token: Token = parsed(&call, &answer)?;
+        let call = Call::get("/installation/repositories").with_token(&token);
+        let entries = |page: RepositoryPage| page.repositories;
+        list(&*self.awaited, &call, entries).await
     }
 
     /// A repository's branches, by name; `None` if there is no such repository.

@@ -39,6 +39,9 @@ pub struct HubAddress {
     pub answer_max: Duration,
 }
 
+/// How the service calls itself; a code host answers nobody who doesn't.
+pub(crate) const USER_AGENT: &str = "unstall-reference";
+
 /// How long a connection to a server that is called over HTTP may take.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 

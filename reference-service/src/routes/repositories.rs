@@ -49,13 +49,11 @@ pub(super) async fn of_user(
     })))
 }
 
-/// The user's organisations, the service's installations for these, a token for each
-/// installation, and what each token opens.
+/// The user's organisations, the service's installations for these, and what each of them sees.
 async fn hosted(hub: &Hub, account: &HubAccount) -> Result<Vec<Hosted>, HubError> {
     let organisations = hub.organisations(&account.provider_uid).await?;
     let installations = hub.installations().await?;
     let login = account.login.as_deref();
     let visible = visible_installations(installations, &organisations, login);
-    let tokens = hub.tokens(&visible).await?;
-    hub.repositories(tokens).await
+    hub.repositories(&visible).await
 }

@@ -12,7 +12,7 @@ pub type HubFuture<'a> = Pin<Box<dyn Future<Output = Result<Answer, HubError>> +
 /// Makes calls, each on a connection of its own, as in the service being migrated. It follows no
 /// redirect: a hub doesn't choose whom the service calls.
 pub trait HubClient: Send + Sync {
-    /// How many calls may be on their way at the same time, where a request has several to make.
+    /// How many calls of one request may be on their way at the same time.
     fn calls_at_once(&self) -> usize;
 
     /// Makes one.

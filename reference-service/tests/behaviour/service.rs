@@ -164,6 +164,16 @@ impl Service {
     /// Starts a state on a free port and waits until it listens: the program with these steps,
     /// maybe under proof, or one of the example's versions.
     pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
+        Self::start_beside(state, database_url, redis_url, &[])
+    }
+
+    /// The same with more options, such as those of servers that the example doesn't call.
+    pub(crate) fn start_beside(
+        state: &str,
+        database_url: &str,
+        redis_url: &str,
+        options: &[&str],
+    ) -> Self {
         if let Some(python) = python_service::of_state(state, database_url, redis_url) {
             let (program, rest) = Running::start_command(python, "Uvicorn running on http://");
             let address = rest.split(' ').next().expect("the line goes on");
@@ -180,16 +190,10 @@ impl Service {
             }
             None => state,
         };
+        let servers = ["--database-url", database_url, "--redis-url", redis_url];
         Self::of_program(
             command,
-            &[
-                "--steps",
-                steps,
-                "--database-url",
-                database_url,
-                "--redis-url",
-                redis_url,
-            ],
+            &[&["--steps", steps], &servers[..], options].concat(),
         )
     }
 

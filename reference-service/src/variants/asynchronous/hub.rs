@@ -11,7 +11,7 @@ use crate::hub::call::{Answer, Call};
 use crate::hub::error::{Failure, HubError};
 use crate::stores::ClientError;
 use crate::stores::hub::{HubClient, HubFuture};
-use crate::variants::CONNECT_MAX;
+use crate::variants::{CONNECT_MAX, USER_AGENT};
 
 /// More would be no kindness to the hub, which counts a service's calls.
 const CALLS_AT_ONCE: usize = 8;
@@ -27,6 +27,7 @@ impl Hub {
     pub(crate) fn new(url: &HubUrl, answer_max: Duration) -> Result<Self, ClientError> {
         let client = Client::builder()
             .no_proxy()
+            .user_agent(USER_AGENT)
             .redirect(Policy::none())
             .connect_timeout(CONNECT_MAX)
             .timeout(answer_max)

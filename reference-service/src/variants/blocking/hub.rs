@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use axum::http::Request;
+use axum::http::{Method, Request};
 use ureq::{Agent, Error};
 
 use crate::hub::address::HubUrl;
 use crate::hub::call::{Answer, Call};
 use crate::hub::error::{Failure, HubError};
 use crate::stores::hub::{HubClient, HubFuture};
-use crate::variants::CONNECT_MAX;
+use crate::variants::{CONNECT_MAX, USER_AGENT};
 
 /// Calls one code host.
 pub(crate) struct Hub {
@@ -22,6 +22,7 @@ impl Hub {
     pub(crate) fn new(url: &HubUrl, answer_max: Duration) -> Self {
         let agent = Agent::config_builder()
             .proxy(None)
+            .user_agent(USER_AGENT)
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -47,6 +48,10 @@ impl Hub {
         ));
         if let Some(authorization) = &call.authorization {
             request = request.header("authorization", authorization);
+        }
+        if call.method == Method::POST {
+            // Else the client would announce a body of which it doesn't know the length.
+            request = request.header("content-length", "0");
         }
         let request = request.body(()).map_err(|error| call.broken(error))?;
         let failed = |error| failed(call, error);
