@@ -14,7 +14,8 @@ pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
 pub const METRICS_PATH: &str = "/__unstall/metrics";
 /// In the query of [`SNAPSHOT_PATH`]: with `?stalls_after=42` the snapshot tells all that is kept of
-/// [`Stalls`] after the 42nd, and else the newest few.
+/// [`Stalls`] after the 42nd, and else the newest few. Up to 3 MB of JSON when all slots are full, made
+/// on the service's own loop, which is held meanwhile: for after a measurement, not for a scrape.
 pub const STALLS_AFTER: &str = "stalls_after";
 /// How the text of a 403 begins that comes from the monitor, so that a reader can tell it from
 /// a service that lets nobody in; what to do follows.

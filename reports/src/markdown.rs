@@ -17,7 +17,7 @@ use unstall_results::ledger;
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, Said, escape, numbers, ranking, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Placement<'_> {
 }
 
 /// Renders the report as GitHub-flavoured Markdown, ending in a newline, with as much of it as the
-/// place takes.
+/// place takes; empty if it takes nothing.
 pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
     let marker = marker(report, placement.marker);
     let with = |detail: &Detail| {
@@ -49,7 +49,12 @@ pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
         .iter()
         .map(with)
         .find(|text| placement.limit.holds(text))
-        .unwrap_or_else(|| marker.clone() + &answer_only(report))
+        .or_else(|| {
+            let least = marker.clone() + &answer_only(report);
+            placement.limit.holds(&least).then_some(least)
+        })
+        // More than a place takes would lose all that stands there.
+        .unwrap_or_default()
 }
 
 /// The line that a bot looks for: `<!-- unstall-report: usage-check -->`.
@@ -94,17 +99,12 @@ fn answer_only(report: &Report<'_>) -> String {
 fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::fmt::Result {
     writeln!(out, "# {}\n", escape::markdown(&report.title))?;
     let shown = worst_entries(report, detail.entries);
+    let judged = report.entries.iter().filter_map(Entry::verdict).count();
     let compared = report.entries.iter().filter(|e| e.comparison.is_some());
+    if let Some(said) = report.answer().filter(|_| judged > 1) {
+        overall(out, &said)?;
+    }
     if compared.count() > 1 {
-        if let Some(verdict) = report.verdict() {
-            writeln!(
-                out,
-                "**{} {}**: {}\n",
-                vocabulary::verdict_sign(verdict),
-                vocabulary::verdict(verdict),
-                vocabulary::verdict_meaning(verdict)
-            )?;
-        }
         write_ledger(out, &shown)?;
     }
     for entry in &shown {
@@ -131,6 +131,21 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
         "<sub>Generated {} by {}</sub>",
         escape::markdown(&report.generated_utc),
         escape::markdown_code(&report.command)
+    )
+}
+
+/// The verdict over several measurements, in the words of the one that decides it.
+fn overall(out: &mut String, said: &Said) -> std::fmt::Result {
+    let Some(verdict) = said.verdict else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "**{} {}**: {}: {}\n",
+        vocabulary::verdict_sign(verdict),
+        vocabulary::verdict(verdict),
+        escape::markdown(&said.name),
+        escape::markdown(&said.headline)
     )
 }
 

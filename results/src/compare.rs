@@ -4,7 +4,7 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Validity, Verdict,
 };
 use crate::criteria::criteria;
 use crate::design::{ArmName, blind_spots, pairs_min};
@@ -14,6 +14,7 @@ use crate::level;
 use crate::looks::Standing;
 use crate::merge;
 use crate::need::Need;
+pub use crate::order_effect::tells_order_effect;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::{Policy, Unpaired};
@@ -96,7 +97,11 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     pairing.standing.hold_back(&mut cells);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
-    let sides = Sides { before, after };
+    let sides = Sides {
+        before,
+        after,
+        broke_off: record.interrupted,
+    };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
     pairing
@@ -118,6 +123,8 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
 pub(crate) struct Sides<'a> {
     pub(crate) before: Vec<&'a Block>,
     pub(crate) after: Vec<&'a Block>,
+    /// Either was stopped before its plan was done.
+    pub(crate) broke_off: bool,
 }
 
 impl Sides<'_> {
@@ -203,26 +210,27 @@ pub(crate) fn conclude(
 ) -> Comparison {
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
-    let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
+    let slos = objectives(record, policy, &saturation, &ground, sides);
     // A part of a measurement may show harm; that there is none only the whole can.
-    let may_pass = unseen.is_none() && !record.interrupted;
+    let may_pass = unseen.is_none() && !sides.broke_off;
     let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
     let verdict = evidence.verdict();
+    let consequence = policy.consequence(verdict, sides.broke_off);
     let worst_cell = worst_cell(&cells);
     let unusable = unusable(verdict, &ground);
     let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
-    let doubt = doubt.map(|index| &criteria[index]);
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
+        consequence,
         saturation: &saturation,
-        doubt,
+        doubt: doubt.map(|index| &criteria[index]),
         cells: &cells,
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
-        broke_off: record.interrupted,
+        broke_off: sides.broke_off,
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
@@ -239,7 +247,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        consequence: policy.consequence(verdict),
+        consequence,
         decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
@@ -261,6 +269,26 @@ pub(crate) fn conclude(
     }
 }
 
+/// The policy's objectives; before the first look only what one request proves.
+fn objectives(
+    record: &RunRecord,
+    policy: &Policy,
+    saturation: &[Saturation],
+    ground: &Ground<'_>,
+    sides: &Sides<'_>,
+) -> Vec<SloFinding> {
+    let looks = ground.looks.filter(|_| ground.before_first_look);
+    let first_look = looks.and_then(|looks| looks.planned.first().copied());
+    slo::judge(
+        policy,
+        record,
+        &sides.before,
+        &sides.after,
+        saturation,
+        first_look,
+    )
+}
+
 /// A step's criteria, and the index of the one that keeps it from being kept.
 fn criteria_of(
     record: &RunRecord,
@@ -275,10 +303,13 @@ fn criteria_of(
     (judged.criteria, judged.doubt)
 }
 
+/// What criteria say of an invalid measurement.
+pub(crate) const INVALID: &str = "the measurement is invalid";
+
 /// Why a step's criteria may not be judged at all.
 fn unusable(verdict: Verdict, ground: &Ground<'_>) -> Option<&'static str> {
     match verdict {
-        Verdict::Invalid => Some("the measurement is invalid"),
+        Verdict::Invalid => Some(INVALID),
         _ if ground.paired && !ground.enough => Some("too few pairs"),
         _ if !ground.enough => Some("different sessions"),
         _ if ground.nothing => Some("nothing succeeded"),
@@ -386,7 +417,7 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
             Some(requests_needed)
         }
         // Nobody ever asked for it. Only streams have a first item.
-        Outcome::NotMeasured if is_response(cell.metric) && cell.endpoint.is_some() => {
+        Outcome::NotMeasured if cell.metric.is_response() && cell.endpoint.is_some() => {
             Some(u64::MAX)
         }
         _ => None,
@@ -405,13 +436,6 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
         .min_by_key(|cell| needed(cell))
 }
 
-fn is_response(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ResponseP50 | Metric::ResponseP95 | Metric::ResponseP99
-    )
-}
-
 /// The judged cell that is worst: by what follows from it, then by how close its
 /// upper bound comes to the harm limit.
 fn worst_cell(cells: &[Cell]) -> Option<usize> {
@@ -426,18 +450,7 @@ fn worst_cell(cells: &[Cell]) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = cell.margin.harm;
-        let used = cell
-            .change
-            .as_ref()
-            .map_or(0.0, |change| match change.scale {
-                Scale::Ratio if cell.metric.larger_is_better() => {
-                    -change.lower_bound.ln() / limit.ln_1p()
-                }
-                Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
-                Scale::Difference => change.upper_bound / limit,
-            });
-        (outcome, used)
+        (outcome, cell.limit_used())
     };
     let judged = cells.iter().enumerate().filter(|(_, cell)| cell.judged);
     judged

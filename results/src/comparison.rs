@@ -25,6 +25,14 @@ pub enum Verdict {
     Invalid,
 }
 
+impl Verdict {
+    /// Whether more pairs would be for nothing: passed, regressed, or spoiled by faults that stay. A
+    /// session that was planned with looks ends there.
+    pub fn is_settled(self) -> bool {
+        self != Self::Inconclusive
+    }
+}
+
 /// What to do with a migration step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -206,6 +214,26 @@ pub struct Cell {
     pub outcome: Outcome,
     /// Anything a reader must know about this cell, plain text.
     pub note: Option<String>,
+}
+
+impl Cell {
+    /// How much of its harm limit its bound takes: 1 is at the limit, more is beyond, less than 0
+    /// is better than before. One scale for ratios and differences; 0 where nothing was compared.
+    pub fn limit_used(&self) -> f64 {
+        let limit = self.margin.harm;
+        let Some(change) = &self.change else {
+            return 0.0;
+        };
+        let used = match change.scale {
+            Scale::Ratio if self.metric.larger_is_better() => {
+                -change.lower_bound.ln() / limit.ln_1p()
+            }
+            Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
+            Scale::Difference => change.upper_bound / limit,
+        };
+        // No change and no limit.
+        if used.is_nan() { 0.0 } else { used }
+    }
 }
 
 /// A value of one arm.

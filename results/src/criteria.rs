@@ -42,7 +42,7 @@ pub(crate) fn criteria(
                 .iter()
                 .all(|cell| cell.outcome == Outcome::NotMeasured);
             let (answer, found) = if let Some(why) = unusable {
-                (Answer::Open, format!("not judged: {why}"))
+                (Answer::Open, not_judged(why))
             } else if unmeasured {
                 (Answer::Open, "not measured".to_owned())
             } else {
@@ -64,6 +64,19 @@ pub(crate) fn criteria(
     let first = |wanted| answers.iter().position(|answer| *answer == wanted);
     let doubt = first(Answer::Unmet).or_else(|| first(Answer::Open));
     Judged { criteria, doubt }
+}
+
+/// What stands instead of evidence.
+fn not_judged(why: &str) -> String {
+    format!("not judged: {why}")
+}
+
+/// Takes the answers back, where it turns out afterwards that the measurement may not be judged.
+pub(crate) fn withdraw(criteria: &mut [Criterion], why: &str) {
+    for criterion in criteria {
+        criterion.met = None;
+        criterion.found = not_judged(why);
+    }
 }
 
 fn relevant<'a>(

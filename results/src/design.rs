@@ -14,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::looks::alphas;
 use crate::order_statistics::requests_needed;
+use crate::signflip::{ALPHA_MIN, ALPHA_OF_LOOK_MIN};
 
 /// One of the versions that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +70,7 @@ pub enum DesignError {
         needed: u32,
     },
     /// α is not a probability that a test could use.
-    #[error("α = {alpha} is not between 0 and 0.5; use 0.05")]
+    #[error("α = {alpha} is not between {ALPHA_MIN} and 0.5; use 0.05")]
     Alpha {
         /// What was given.
         alpha: f64,
@@ -105,6 +106,17 @@ pub enum DesignError {
         alpha: f64,
         /// Fewest pairs that can work.
         needed: u32,
+    },
+    /// So many looks that a part of α is too small for any test.
+    #[error(
+        "{looks} looks leave α = {alpha:.5} for one of them, which no number of pairs can reach; \
+         plan fewer looks"
+    )]
+    TooManyLooks {
+        /// How many.
+        looks: usize,
+        /// The smallest part.
+        alpha: f64,
     },
     /// Nothing to drive.
     #[error("no concurrency level given; use for example -c 20")]
@@ -153,7 +165,7 @@ impl Design {
         seed: u64,
         requests: u64,
     ) -> Result<Self, DesignError> {
-        if !(alpha > 0.0 && alpha <= 0.5) {
+        if !(ALPHA_MIN..=0.5).contains(&alpha) {
             return Err(DesignError::Alpha { alpha });
         }
         let needed = pairs_min(alpha);
@@ -214,6 +226,12 @@ impl Design {
                     looks: count,
                     pairs,
                     earlier,
+                });
+            }
+            if alpha < ALPHA_OF_LOOK_MIN {
+                return Err(DesignError::TooManyLooks {
+                    looks: count,
+                    alpha,
                 });
             }
             let needed = pairs_min(alpha);
@@ -390,10 +408,23 @@ mod tests {
                 refused(10, &[20, 0], 0.05, 400),
                 refused(10, &[20, 10, 20], 0.05, 400),
                 refused(10, &[20], f64::NAN, 400),
+                refused(20, &[20], 0.000_05, 400),
                 refused(10, &[20], 0.05, 0),
             ]
             .join("\n")
         );
+    }
+
+    #[test]
+    fn so_many_looks_that_none_can_fire_are_refused() {
+        let looks = |count: u32| (1..=count).map(|look| 20 * look).collect();
+        let plan = |count| design(20, 1, &[20]).with_looks(looks(count), 0.001);
+        assert!(plan(2).is_ok());
+        let refused = plan(4).unwrap_err();
+        assert!(matches!(
+            refused,
+            DesignError::TooManyLooks { looks: 4, .. }
+        ));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod age;
 pub mod answers;
 pub mod baseline;
 pub mod blame;
@@ -46,6 +47,7 @@ pub mod slo;
 mod stated;
 pub mod store;
 pub mod stream;
+mod student;
 pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
@@ -53,6 +55,7 @@ mod text_position;
 mod unpaired;
 pub mod validate;
 pub mod watched;
+mod wilson;
 mod wording;
 
 pub use contrast::ContrastError;
