@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
@@ -16,7 +15,7 @@ use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
-use crate::steps::Steps;
+use crate::steps::{Step, Steps, Variant};
 use crate::thread_slots::ThreadSlots;
 use crate::variants::{self, Addresses, ConnectError};
 
@@ -123,15 +122,19 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
-    let stores = variants::open(&options.steps, &options.addresses).await?;
+    let session_slots = match options.steps.variant_of(Step::StreamReader) {
+        Variant::Blocking => Some(ThreadSlots::start().map_err(ServeError::Runtime)?),
+        Variant::Async => None,
+    };
+    let stores = variants::open(&options.steps, &options.addresses, session_slots.as_ref()).await?;
     let run_streams = RunStreams {
-        reader: Arc::clone(&stores.reader),
-        slots: ThreadSlots::start().map_err(ServeError::Runtime)?,
+        reading: stores.reading.clone(),
         idle_max: options.stream_idle_max,
     };
     let app = App {
         stores,
         run_streams,
+        session_slots,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))

@@ -6,7 +6,9 @@ use thiserror::Error;
 
 use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
+use crate::stores::streams::Reading;
 use crate::stores::{SqlStores, StoreError, Stores};
+use crate::thread_slots::ThreadSlots;
 
 pub mod asynchronous;
 pub mod blocking;
@@ -49,11 +51,16 @@ pub enum ConnectError {
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
-/// Every state opens one more, for the access check, which is awaited in every state.
+/// Every state opens one more, for the access check, which is awaited in every state. Streams are
+/// read on the pool's threads, if there is a pool.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
-pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
+pub async fn open(
+    steps: &Steps,
+    addresses: &Addresses,
+    slots: Option<&ThreadSlots>,
+) -> Result<Stores, ConnectError> {
     let mut sql = SqlByVariant::new(&addresses.database_url);
     let access = asynchronous::access::open(&addresses.database_url).await?;
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
@@ -70,6 +77,19 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
         Variant::Blocking => blocking::streams::store(&addresses.redis_url)?,
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
+    let reading = match slots {
+        Some(slots) => {
+            let reader = blocking::stream_reader::reader(&addresses.redis_url)?;
+            Reading::OnThread(reader, slots.clone())
+        }
+        None => {
+            let client = redis.client().await?;
+            Reading::OnLoop(asynchronous::stream_reader::readers(
+                &addresses.redis_url,
+                client,
+            )?)
+        }
+    };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
@@ -80,7 +100,7 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
     };
     Ok(Stores {
         streams,
-        reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        reading,
         access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),

@@ -29,7 +29,7 @@ pub(super) async fn sign_up(
     headers: HeaderMap,
     body: JsonText,
 ) -> Response {
-    match answer_sign_up(&app.stores, &client(peer, &headers), body).await {
+    match answer_sign_up(&app, &client(peer, &headers), body).await {
         Ok(answer) => without_content_type(answer.into_response()),
         Err(Refusal::Store(error)) => Refusal::Store(error).into_response(),
         Err(refusal) => without_content_type(refusal.into_response()),
@@ -37,14 +37,15 @@ pub(super) async fn sign_up(
 }
 
 async fn answer_sign_up(
-    stores: &Stores,
+    app: &App,
     client: &Client,
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
+    app.open_session().await;
     // The session ends before anything else is waited for.
     let outcome = {
-        let mut session = stores.auth.session().await?;
+        let mut session = app.stores.auth.session().await?;
         sign_up::sign_up(&mut *session, &request, client).await?
     };
     let conflict = |reason: &str| Err(Refusal::Conflict(reason.to_owned()));
@@ -54,7 +55,7 @@ async fn answer_sign_up(
             needs_github_linking,
         } => (StatusCode::OK, uid, true, needs_github_linking),
         SignedUp::Created { uid } => {
-            tell_of(stores, &request.email).await;
+            tell_of(&app.stores, &request.email).await;
             (StatusCode::CREATED, uid, false, true)
         }
         SignedUp::NothingToLinkTo => {
@@ -91,6 +92,7 @@ pub(super) async fn sso_login(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sso_login(body.object()?, client(peer, &headers))?;
+    app.open_session().await;
     // As above.
     let outcome = {
         let mut session = app.stores.auth.session().await?;
@@ -142,6 +144,7 @@ pub(super) async fn my_providers(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<Value>, Refusal> {
+    app.open_session().await;
     let providers = {
         let mut session = app.stores.auth.session().await?;
         session.providers_of(&caller.uid).await?

@@ -28,10 +28,11 @@ mod shutdown;
 mod sql_wire;
 mod statement_counts;
 mod strange_texts;
+mod stream_readers;
 mod written_rows;
 
 /// No step, then each that moves stores with those before it.
-const STATES: [&str; 7] = [
+const STATES: [&str; 8] = [
     "0",
     "0,1",
     "0,1,2a",
@@ -39,9 +40,10 @@ const STATES: [&str; 7] = [
     "0,1,2a,2b,2c,2d",
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
+    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
 ];
 /// The first and the last of them with every call caught: a proof changes nothing that it watches.
-const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4 under proof"];
+const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4,5,6 under proof"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 
