@@ -16,20 +16,31 @@ use super::service::{Service, fresh_database, seeded_testbed, shared_testbed, st
 const STATES: [&str; 2] = ["0,6", "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 /// Streams of one reader.
 const STREAMS_OF_READER: usize = 128;
+/// What a run says first.
+const QUEUED: &str = r#"{"message":"","citations":[],"tool_calls":[],"thinking":null}"#;
 /// Slots that streams and sessions share before step 6.
 const SLOTS: usize = 40;
 
-/// Connections that wait inside XREAD.
-fn readers(redis: &OwnRedis) -> usize {
+/// Connections of this database whose line of CLIENT LIST has that in it.
+fn connections(redis: &OwnRedis, with: &str) -> usize {
     let clients = redis.ask(&["CLIENT", "LIST"]).text();
     let here = format!(" db={} ", redis.number());
-    let waiting = |client: &&str| client.contains(&here) && client.contains("cmd=xread");
-    clients.lines().filter(waiting).count()
+    let of_service = |client: &&str| client.contains(&here) && !client.contains("cmd=client|list");
+    let lines = clients.lines().filter(of_service);
+    lines.filter(|client| client.contains(with)).count()
 }
 
+/// Waits until that many connections are there at all.
+async fn connections_are(redis: &OwnRedis, expected: usize) {
+    let what = format!("{expected} connections");
+    wait_until(&what, async || connections(redis, "") == expected).await;
+}
+
+/// Waits until that many connections wait inside XREAD.
 async fn readers_are(redis: &OwnRedis, expected: usize) {
     let what = format!("{expected} connections wait for entries");
-    wait_until(&what, async || readers(redis) == expected).await;
+    let waiting = async || connections(redis, "cmd=xread") == expected;
+    wait_until(&what, waiting).await;
 }
 
 fn say_in_run(redis: &OwnRedis, session: usize, text: &str) {
@@ -105,6 +116,34 @@ async fn a_run_that_many_follow_is_read_once() {
         let heard = messages(&follower.text().await.expect("it ends"));
         let expected: &[&str] = if n == 0 { &["a", "b"] } else { &["", "a", "b"] };
         assert_eq!(heard, expected);
+    }
+}
+
+/// Whoever comes while others are read for is told from the start all the same.
+#[tokio::test]
+async fn who_comes_while_a_run_speaks_misses_nothing() {
+    const FOLLOWERS: usize = 30;
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    let (_, database_url) = fresh_database(testbed);
+    let service = Service::start(STATES[1], &database_url, &redis.url);
+    let first = open_stream(&service, 0).await;
+    let quick = ["--chunks", "300", "--rate", "500"];
+    let _worker = start_worker(&database_url, &redis.url, &quick);
+    let mut followers = Vec::new();
+    for _ in 0..FOLLOWERS {
+        let url = service.url("/api/v1/conversations/c-0-1/resume/s0?cursor=0-0");
+        followers.push(tokio::spawn(async move {
+            let resumed = reqwest::Client::new().post(url).send().await;
+            resumed.expect("an answer").text().await.expect("it ends")
+        }));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let whole = first.text().await.expect("it ends");
+    assert_eq!(messages(&whole).len(), 300);
+    for follower in followers {
+        let heard = follower.await.expect("it is told");
+        assert_eq!(heard.strip_prefix(QUEUED), Some(&*whole));
     }
 }
 
@@ -230,12 +269,12 @@ async fn a_client_that_accepts_nothing_is_let_go() {
     let mut options = vec!["--steps", STATES[1], "--stream-idle-max", "1"];
     options.extend(["--database-url", &database_url, "--redis-url", &redis.url]);
     let service = Service::start_with(&options);
+    let at_rest = connections(&redis, "");
     let long = long_run(&redis, 300);
     let mut stuck = resume_and_read_nothing(&service);
-    // It is still connected, and so the service is held by its socket and by nothing else.
-    let mut first = [0; 1];
-    stuck.read_exact(&mut first).expect("it begins");
-    readers_are(&redis, 0).await;
+    connections_are(&redis, at_rest + 1).await;
+    // It is still connected, and holds nothing but its socket.
+    connections_are(&redis, at_rest).await;
     let body = tokio::task::spawn_blocking(move || {
         let mut rest = String::new();
         stuck.read_to_string(&mut rest).expect("it ends, plainly");

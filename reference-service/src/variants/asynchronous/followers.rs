@@ -23,9 +23,21 @@ pub(super) struct Follower {
     idle_max: Duration,
     /// When it was told something, or began.
     heard: Instant,
-    is_full: bool,
+    state: State,
+}
+
+/// What becomes of an entry that a follower doesn't know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has come, or has room again, since the read began: what that brings may be from behind
+    /// the entries that it needs first.
+    NextRead,
+    /// It is told.
+    Reading,
+    /// It has no room.
+    Full,
     /// It was told the last entry.
-    has_ended: bool,
+    Ended,
 }
 
 impl Follower {
@@ -42,14 +54,13 @@ impl Follower {
             told,
             idle_max,
             heard: Instant::now(),
-            is_full: false,
-            has_ended: false,
+            state: State::NextRead,
         }
     }
 
     /// Tells it of an entry, if it doesn't know it; false if it has no room.
     fn tell(&mut self, id: EntryId, event: Option<&Event>, now: Instant) -> bool {
-        if self.is_full || self.has_ended || id <= self.told {
+        if self.state != State::Reading || id <= self.told {
             return true;
         }
         if let Some(event) = event {
@@ -58,15 +69,21 @@ impl Follower {
                 // It is about to be taken out.
                 Err(TrySendError::Closed(_)) => return true,
                 Err(TrySendError::Full(_)) => {
-                    self.is_full = true;
+                    self.state = State::Full;
                     return false;
                 }
             }
         }
         self.told = id;
         self.heard = now;
-        self.has_ended = matches!(event, Some(Event::End(_)));
+        if let Some(Event::End(_)) = event {
+            self.state = State::Ended;
+        }
         true
+    }
+
+    fn has_room(&self) -> bool {
+        self.state != State::Full
     }
 }
 
@@ -126,7 +143,7 @@ impl Followers {
     /// Takes out whoever has heard nothing for too long: each stream, and how many.
     pub(super) fn end_idle(&mut self, now: Instant) -> Vec<(String, usize)> {
         let is_idle = |follower: &Follower| {
-            !follower.is_full && now.duration_since(follower.heard) >= follower.idle_max
+            follower.has_room() && now.duration_since(follower.heard) >= follower.idle_max
         };
         let idle = self.streams.iter().filter_map(|(stream, state)| {
             let any = state.followers.iter().any(is_idle);
@@ -159,17 +176,21 @@ impl Followers {
         let state = self.streams.get_mut(stream);
         let followers = state.into_iter().flat_map(|state| &mut state.followers);
         for follower in followers.filter(|follower| follower.number == number) {
-            follower.is_full = false;
+            follower.state = State::NextRead;
             follower.heard = now;
         }
     }
 
-    /// What to read: each stream that somebody has room for, and the entry after which.
-    pub(super) fn wanted(&self) -> (Vec<String>, Vec<String>) {
-        let wanted = self.streams.iter().filter_map(|(stream, state)| {
-            let have_room = state.followers.iter().filter(|follower| !follower.is_full);
-            let furthest_behind = have_room.map(|follower| follower.told).min()?;
-            Some((stream.clone(), furthest_behind.to_string()))
+    /// Begins a read: each stream that somebody has room for, and the entry after which.
+    pub(super) fn begin_read(&mut self) -> (Vec<String>, Vec<String>) {
+        let wanted = self.streams.iter_mut().filter_map(|(stream, state)| {
+            let followers = state.followers.iter_mut();
+            let have_room = followers.filter(|follower| follower.has_room());
+            let told = have_room.map(|follower| {
+                follower.state = State::Reading;
+                follower.told
+            });
+            Some((stream.clone(), told.min()?.to_string()))
         });
         wanted.unzip()
     }
@@ -211,7 +232,10 @@ impl Followers {
     /// too long, or a stream was last seen `max_age` ago.
     pub(super) fn quiet_time(&self, now: Instant, max_age: Duration) -> Duration {
         let ends = |state: &Stream| {
-            let waiting = state.followers.iter().filter(|follower| !follower.is_full);
+            let waiting = state
+                .followers
+                .iter()
+                .filter(|follower| follower.has_room());
             waiting
                 .map(|follower| follower.heard + follower.idle_max)
                 .min()
@@ -249,7 +273,10 @@ impl Followers {
                 }
             }
         }
-        (self.take_out(stream, |follower| follower.has_ended), full)
+        (
+            self.take_out(stream, |follower| follower.state == State::Ended),
+            full,
+        )
     }
 }
 
@@ -303,8 +330,9 @@ mod tests {
         texts
     }
 
-    fn wanted(followers: &Followers) -> Vec<String> {
-        followers.wanted().1
+    /// Begins a read; after which entries.
+    fn wanted(followers: &mut Followers) -> Vec<String> {
+        followers.begin_read().1
     }
 
     #[test]
@@ -312,14 +340,14 @@ mod tests {
         let mut followers = Followers::default();
         let mut from_the_start = join(&mut followers, 1, "0-0");
         let mut from_two = join(&mut followers, 2, "2-0");
-        assert_eq!(followers.wanted().0, [STREAM]);
-        assert_eq!(wanted(&followers), ["0-0"]);
+        assert_eq!(followers.begin_read().0, [STREAM]);
+        assert_eq!(wanted(&mut followers), ["0-0"]);
         let entries = vec![chunk("1-0"), chunk("2-0"), chunk("3-0")];
         let (ended, full) = followers.tell(STREAM, entries, Instant::now());
         assert_eq!((ended, full.len()), (0, 0));
         assert_eq!(told(&mut from_the_start), ["1-0", "2-0", "3-0"]);
         assert_eq!(told(&mut from_two), ["3-0"]);
-        assert_eq!(wanted(&followers), ["3-0"]);
+        assert_eq!(wanted(&mut followers), ["3-0"]);
     }
 
     #[test]
@@ -327,6 +355,7 @@ mod tests {
         let mut followers = Followers::default();
         let mut one = join(&mut followers, 1, "0-0");
         let mut behind = join(&mut followers, 2, "9-0");
+        wanted(&mut followers);
         let entries = vec![chunk("1-0"), last("2-0"), chunk("3-0")];
         let (ended, _) = followers.tell(STREAM, entries, Instant::now());
         assert_eq!(ended, 1);
@@ -345,16 +374,23 @@ mod tests {
             .map(|n| format!("{n}-0"))
             .collect();
         for id in &ids {
+            wanted(&mut followers);
             let (_, full) = followers.tell(STREAM, vec![chunk(id)], Instant::now());
             let is_first_too_many = *id == format!("{}-0", EVENTS_WAITING_MAX + 1);
             assert_eq!(full.len(), usize::from(is_first_too_many), "{id}");
             assert_eq!(told(&mut quick), [id.as_str()]);
         }
         // It is read for the quick one, and then again for the slow one.
-        assert_eq!(wanted(&followers), [ids[EVENTS_WAITING_MAX + 3].as_str()]);
+        assert_eq!(
+            wanted(&mut followers),
+            [ids[EVENTS_WAITING_MAX + 3].as_str()]
+        );
         assert_eq!(told(&mut slow), ids[..EVENTS_WAITING_MAX]);
         followers.resume(STREAM, 1, Instant::now());
-        assert_eq!(wanted(&followers), [ids[EVENTS_WAITING_MAX - 1].as_str()]);
+        assert_eq!(
+            wanted(&mut followers),
+            [ids[EVENTS_WAITING_MAX - 1].as_str()]
+        );
         let again = ids[EVENTS_WAITING_MAX..].iter().map(|id| chunk(id));
         followers.tell(STREAM, again.collect(), Instant::now());
         assert_eq!(told(&mut slow), ids[EVENTS_WAITING_MAX..]);
@@ -362,13 +398,44 @@ mod tests {
     }
 
     #[test]
+    fn a_read_is_for_those_who_were_there_as_it_began() {
+        let mut followers = Followers::default();
+        let mut first = join(&mut followers, 1, "5-0");
+        assert_eq!(wanted(&mut followers), ["5-0"]);
+        let mut second = join(&mut followers, 2, "0-0");
+        followers.tell(STREAM, vec![chunk("6-0")], Instant::now());
+        assert_eq!(told(&mut first), ["6-0"]);
+        // It must hear what came before, first.
+        assert!(told(&mut second).is_empty());
+        assert_eq!(wanted(&mut followers), ["0-0"]);
+        let all = vec![chunk("1-0"), chunk("6-0")];
+        followers.tell(STREAM, all, Instant::now());
+        assert_eq!(told(&mut second), ["1-0", "6-0"]);
+
+        // The same goes for one that has room again.
+        let too_many = (7..=7 + EVENTS_WAITING_MAX).map(|n| chunk(&format!("{n}-0")));
+        wanted(&mut followers);
+        let (_, full) = followers.tell(STREAM, too_many.collect(), Instant::now());
+        assert_eq!(full.len(), 2);
+        followers.resume(STREAM, 1, Instant::now());
+        let read = wanted(&mut followers);
+        followers.resume(STREAM, 2, Instant::now());
+        (told(&mut first), told(&mut second));
+        followers.tell(STREAM, vec![chunk("99-0")], Instant::now());
+        assert_eq!(told(&mut first), ["99-0"]);
+        assert!(told(&mut second).is_empty());
+        assert_eq!(wanted(&mut followers), read);
+    }
+
+    #[test]
     fn a_stream_that_all_wait_for_is_not_read() {
         let mut followers = Followers::default();
         let _events = join(&mut followers, 1, "0-0");
+        wanted(&mut followers);
         let too_many = (1..=EVENTS_WAITING_MAX + 1).map(|n| chunk(&format!("{n}-0")));
         let (_, full) = followers.tell(STREAM, too_many.collect(), Instant::now());
         assert_eq!(full.len(), 1);
-        assert!(wanted(&followers).is_empty());
+        assert!(wanted(&mut followers).is_empty());
         // It is not idle either: its client is.
         assert!(followers.end_idle(Instant::now() + MINUTE).is_empty());
     }
@@ -379,6 +446,7 @@ mod tests {
         let mut early = join(&mut followers, 1, "0-0");
         let now = Instant::now();
         assert!(followers.end_idle(now).is_empty());
+        wanted(&mut followers);
         followers.tell(STREAM, vec![chunk("1-0")], now + MINUTE);
         let late = join(&mut followers, 2, "1-0");
         // The later one has heard nothing since it came.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use fred::clients::{Client, WithOptions};
 use fred::error::Error;
-use fred::interfaces::{ClientInterface, ClientLike, KeysInterface, StreamsInterface};
-use fred::types::Value;
+use fred::interfaces::{ClientLike, KeysInterface, StreamsInterface};
 use fred::types::config::Options;
+use fred::types::{ClusterHash, CustomCommand, Value};
 use tokio::time::sleep;
 
 use super::redis::{self, once, store_error};
@@ -60,7 +60,7 @@ impl Connection {
         let client = redis::unconnected(redis_url, None)
             .map_err(|error| StoreError::refused(Backend::Redis, error))?;
         client.init().await.map_err(store_error)?;
-        match once(&client).client_id().await {
+        match ask_of_clients(&client, vec!["ID".into()]).await {
             Ok(id) => Ok(Self { client, id }),
             Err(error) => {
                 close(&client).await;
@@ -76,7 +76,8 @@ impl Connection {
     /// Ends this connection's wait, by another one; goes on until it is dropped.
     pub(super) async fn unblock(&self, other: &Client) -> Infallible {
         loop {
-            let woken: Result<i64, Error> = once(other).client_unblock(self.id, None).await;
+            let unblock = vec!["UNBLOCK".into(), self.id.to_string().into()];
+            let woken = ask_of_clients(other, unblock).await;
             if let Err(error) = woken {
                 // The wait ends by itself, after a while.
                 tracing::debug!(%error, "a stream reader can't be woken");
@@ -150,4 +151,10 @@ async fn close(client: &Client) {
     if let Err(error) = client.quit().await {
         tracing::debug!(%error, "a stream reader's connection is closed already");
     }
+}
+
+/// A CLIENT command that answers a number. The library's own UNBLOCK would open one more connection.
+async fn ask_of_clients(client: &Client, words: Vec<Value>) -> Result<i64, Error> {
+    let command = CustomCommand::new_static("CLIENT", ClusterHash::Random, false);
+    once(client).custom(command, words).await
 }

@@ -102,7 +102,7 @@ impl Reader {
                 continue;
             }
             let wait = self.followers.quiet_time(Instant::now(), BLOCK);
-            let (streams, after) = self.followers.wanted();
+            let (streams, after) = self.followers.begin_read();
             if streams.is_empty() {
                 // Nothing in time is as good as something.
                 let _elapsed = timeout(wait, self.changed()).await;
