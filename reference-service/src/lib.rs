@@ -13,6 +13,7 @@
 pub mod auth;
 pub mod conversation;
 pub mod email;
+pub mod entry_id;
 pub mod identity;
 pub mod migrations;
 pub mod notifier;
