@@ -1,7 +1,7 @@
 //! What the routes need of the servers behind the service, as traits: each step's stores
-//! implement them twice.
+//! implement them for each variant.
 //!
-//! The methods return boxed futures in both variants, so that neither pays for something
+//! The methods return boxed futures in every variant, so that neither pays for something
 //! that the other doesn't.
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use self::code_cache::CodeCache;
 use self::history::HistoryStore;
 use self::repositories::RepositoryStore;
 use self::sharing::SharingStore;
-use self::streams::{StreamReader, StreamStore};
+use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::hub::Hub;
 use crate::notifier::Notifier;
@@ -74,8 +74,8 @@ pub trait TunnelStore: Send + Sync {
 pub struct Stores {
     /// See [`StreamStore`].
     pub streams: Arc<dyn StreamStore>,
-    /// See [`StreamReader`].
-    pub reader: Arc<dyn StreamReader>,
+    /// See [`Reading`].
+    pub reading: Reading,
     /// See [`AccessStore`].
     pub access: Arc<dyn AccessStore>,
     /// See [`HistoryStore`].

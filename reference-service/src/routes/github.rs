@@ -28,6 +28,7 @@ pub(super) async fn branch_list(
     let offset = query.optional_count("offset", 0).unwrap_or(0);
     let search = query.optional_text("search").unwrap_or_default();
     query.finish()?;
+    app.open_session().await;
     let Some(mut branches) = branches(&app, &repo).await? else {
         return Err(Refusal::NotFound(format!("Repository {repo} not found")));
     };
@@ -70,7 +71,7 @@ pub(super) async fn structure(
     let path = query.optional_text("path").unwrap_or_default();
     query.finish()?;
     let path = project_structure::exact_path(&path);
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     let Some(project) = app.stores.repositories.project(&id, &caller.uid).await? else {
         return Err(Refusal::NotFound(format!("Project {id} not found")));
     };

@@ -28,7 +28,7 @@ pub(super) async fn of_user(
     let limit = query.optional_count("limit", 1);
     let offset = query.optional_count("offset", 0).unwrap_or(0);
     query.finish()?;
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     // The original opens its cache for every route of the code host. This one looks nothing up,
     // so that it goes on without.
     if let Err(error) = app.stores.code_cache.open().await {
