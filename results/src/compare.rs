@@ -7,7 +7,7 @@ use crate::comparison::{
     Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Validity, Verdict,
 };
 use crate::criteria::criteria;
-use crate::design::{blind_spots, pairs_min};
+use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
@@ -55,7 +55,8 @@ pub enum CompareError {
     },
 }
 
-/// Compares the two arms of one record, pair by pair.
+/// Compares the two arms of one record, pair by pair; of three, the two of the step
+/// ([`RunRecord::contrast`] compares others).
 ///
 /// Overall, over the judged cells: invalid, else regression, else inconclusive,
 /// else pass. A record without a complete pair is inconclusive, not an error.
@@ -70,6 +71,11 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
         return Err(CompareError::OneArm {
             label: record.label.clone(),
         });
+    }
+    if record.has_start()
+        && let Ok(step) = record.contrast(ArmName::Before, ArmName::After)
+    {
+        return compare(&step, policy);
     }
     let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);

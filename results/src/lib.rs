@@ -17,6 +17,7 @@ mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
+mod contrast;
 mod criteria;
 pub mod design;
 mod error_adjusted;
@@ -57,4 +58,5 @@ pub mod watched;
 mod wilson;
 mod wording;
 
+pub use contrast::ContrastError;
 pub use pairing::open_lag_limit_us;
