@@ -74,10 +74,14 @@ impl Search {
             let with_it = places.iter().filter(|(text, _)| text.contains(word));
             with_it.map(|(_, weight)| weight).sum()
         };
-        let score: u32 = self.words.iter().map(weight).sum();
-        // Exact: no more words than WORDS_MAX.
+        // Fits: there are no more words than WORDS_MAX.
         let best = self.words.len() as u32 * (NAME_WEIGHT + PATH_WEIGHT + CONTENT_WEIGHT);
         let is_exact = places[0].0 == self.phrase;
+        let score: u32 = if is_exact {
+            best
+        } else {
+            self.words.iter().map(weight).sum()
+        };
         let hit = Hit {
             node,
             match_type: if is_exact { "exact" } else { "partial" },
@@ -106,7 +110,7 @@ pub struct Hit {
     node: Indexed,
     /// `exact` if the query is the name, whatever the case; else `partial`.
     match_type: &'static str,
-    /// From 0 to 1: how many of the words are in how good a place.
+    /// From 0 to 1: how many of the words are in how good a place; 1 if it is exact.
     relevance: f64,
 }
 
@@ -159,7 +163,7 @@ mod tests {
             node("other", "a.rs", "it can OPEN"),
             node("opened", "b.rs", ""),
             node("other", "open.rs", ""),
-            node("Open", "open/c.rs", "open"),
+            node("Open", "c.rs", ""),
         ];
         let hits = search("open").best(found);
         let told: Vec<(&str, &str, f64)> = hits
@@ -169,7 +173,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                ("open/c.rs", "exact", 1.0),
+                ("c.rs", "exact", 1.0),
                 ("b.rs", "partial", 0.5),
                 ("open.rs", "partial", 0.33),
                 ("a.rs", "partial", 0.16),
