@@ -150,7 +150,7 @@ struct RawServe {
           value_parser = clap::value_parser!(u32).range(1..))]
     stream_idle_max: u32,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "NOTIFY_URL")]
     notify_url: Option<ServiceUrl>,
     #[command(flatten)]
     services: RawServices,
@@ -167,16 +167,16 @@ struct RawServe {
 #[derive(Args)]
 struct RawServices {
     /// Identity service that checks passwords: its base address
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "IDENTITY_URL")]
     identity_url: Option<ServiceUrl>,
     /// Issue tracker: the base address, below which it has /graphql
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "TRACKER_URL")]
     tracker_url: Option<ServiceUrl>,
     /// Where mail is posted, as in http://127.0.0.1:9000/emails
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "MAIL_URL")]
     mail_url: Option<ServiceUrl>,
     /// Where events are posted, as in http://127.0.0.1:9000/capture
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "ANALYTICS_URL")]
     analytics_url: Option<ServiceUrl>,
 }
 

@@ -9,9 +9,10 @@ use thiserror::Error;
 use super::threads::{CallPool, OnThreads, at_once};
 use super::{asynchronous, blocking};
 use crate::bridge::{Bounds, Bridge, BridgeCounters};
-use crate::service_client::{CallError, CallFuture, Listener, ServiceClient, Services};
+use crate::service_client::{Answer, CallError, CallFuture, Listener, ServiceClient, Services};
 use crate::service_url::ServiceUrl;
 use crate::steps::Variant;
+use crate::stores::ClientError;
 
 /// What a bridge carries to one service: enough for the rates of a loaded service, and little
 /// beside the pool of 40 that it replaces.
@@ -42,7 +43,7 @@ pub struct ServiceError {
     /// Which.
     service: &'static str,
     /// What the client says.
-    source: reqwest::Error,
+    source: ClientError,
 }
 
 /// Clients of one variant. Nothing is connected: each call has a connection of its own.
@@ -90,7 +91,11 @@ fn asked(
     Ok(Some(match variant {
         Variant::Async => {
             let client = asynchronous::service_client::Client::new(url);
-            Arc::new(client.map_err(|source| ServiceError { service, source })?)
+            let failed = |error: ClientError| ServiceError {
+                service,
+                source: error,
+            };
+            Arc::new(client.map_err(failed)?)
         }
         Variant::Blocking | Variant::Threads => synchronous(variant, url, calls),
     }))
@@ -128,7 +133,7 @@ impl Listener for Bridged {
     }
 }
 
-fn told(answer: Result<crate::service_client::Answer, CallError>) -> Result<(), CallError> {
+fn told(answer: Result<Answer, CallError>) -> Result<(), CallError> {
     match answer?.status {
         200..=299 => Ok(()),
         status => Err(CallError::Refused(status)),

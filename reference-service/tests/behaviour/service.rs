@@ -71,7 +71,16 @@ pub(crate) fn succeed(arguments: &[&str]) {
 /// The program, without the environment's servers.
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstall-reference"));
-    for variable in ["DATABASE_URL", "REDIS_URL", "UNSTALL_PORT"] {
+    for variable in [
+        "DATABASE_URL",
+        "REDIS_URL",
+        "UNSTALL_PORT",
+        "NOTIFY_URL",
+        "IDENTITY_URL",
+        "TRACKER_URL",
+        "MAIL_URL",
+        "ANALYTICS_URL",
+    ] {
         command.env_remove(variable);
     }
     command

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::service_client::{ANSWER_BYTES_MAX, Answer, CallError, CallFuture, ServiceClient};
 use crate::service_url::ServiceUrl;
+use crate::stores::ClientError;
 
 /// How long a connection to a service may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(url: &ServiceUrl) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(url: &ServiceUrl) -> Result<Self, ClientError> {
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(Policy::none())
