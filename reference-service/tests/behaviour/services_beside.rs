@@ -93,39 +93,30 @@ async fn services_that_nobody_named_are_502() {
 }
 
 /// What a service does, the login's status, and the issue's.
-const HOSTILE: [(&str, u16, u16); 20] = [
+const HOSTILE: [(&str, u16, u16); 12] = [
     ("/400", 400, 502),
-    ("/401", 401, 502),
-    ("/404", 404, 502),
-    ("/429", 429, 502),
-    ("/500", 500, 502),
     ("/503", 503, 502),
     ("/wrong-shape", 502, 502),
     ("/not-json", 502, 502),
     ("/rubbish", 502, 502),
     ("/half-head", 502, 502),
     ("/close", 502, 502),
-    ("/reset", 502, 502),
     ("/reset-in-body", 502, 502),
-    ("/truncated", 502, 502),
     ("/truncated-chunked", 502, 502),
     ("/large/2000000", 502, 502),
     ("/redirect/302/loop", 502, 502),
-    ("/redirect/307/hops/1", 502, 502),
     ("/204", 502, 502),
-    ("/framing/two-lengths", 502, 502),
 ];
 
 #[tokio::test]
 async fn hostile_services_get_the_apis_errors_in_every_state() {
     let refusing = FaultyServer::start(Behaviour::Refuse).expect("a port");
-    let closing = FaultyServer::start(Behaviour::CloseOnAccept).expect("a server");
     for state in ["start", BLOCKS, AWAITED] {
         let server = FaultyServer::start(Behaviour::Paths).expect("a server");
         let cases = HOSTILE
             .iter()
             .map(|(path, login, issue)| (format!("{}{path}", server.url()), *login, *issue))
-            .chain([(refusing.url(), 502, 502), (closing.url(), 502, 502)]);
+            .chain([(refusing.url(), 502, 502)]);
         for (url, login_status, issue_status) in cases {
             // The service's own path is in what the server takes for a query.
             let url = format!("{url}?rest=");
