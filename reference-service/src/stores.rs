@@ -1,7 +1,7 @@
 //! What the routes need of the servers behind the service, as traits: each step's stores
-//! implement them twice.
+//! implement them for each variant.
 //!
-//! The methods return boxed futures in both variants, so that neither pays for something
+//! The methods return boxed futures in every variant, so that neither pays for something
 //! that the other doesn't.
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use self::auth::AuthStore;
 use self::history::HistoryStore;
 use self::search::SearchStore;
 use self::sharing::SharingStore;
-use self::streams::{StreamReader, StreamStore};
+use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::notifier::Notifier;
 use crate::service_client::Services;
@@ -79,8 +79,8 @@ pub trait BranchStore: Send + Sync {
 pub struct Stores {
     /// See [`StreamStore`].
     pub streams: Arc<dyn StreamStore>,
-    /// See [`StreamReader`].
-    pub reader: Arc<dyn StreamReader>,
+    /// See [`Reading`].
+    pub reading: Reading,
     /// See [`AccessStore`].
     pub access: Arc<dyn AccessStore>,
     /// See [`HistoryStore`].

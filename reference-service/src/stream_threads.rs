@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::sync::mpsc;
 
-use crate::run_stream::OBJECTS_WAITING_MAX;
 use crate::start_faults::StartFaults;
+use crate::stores::streams::EVENTS_WAITING_MAX;
 use crate::thread_slots::THREADS_MAX;
 
 /// Where the reproduction stops being faithful and saves the machine: streams beyond so many
@@ -85,7 +85,7 @@ fn send(
     object: Bytes,
 ) {
     let waiting = shared.waiting.fetch_add(1, Relaxed);
-    if waiting >= OBJECTS_WAITING_MAX {
+    if waiting >= EVENTS_WAITING_MAX {
         faults.stream_objects_queued_beyond_bound.add(1);
     }
     // The receiver is gone once the client is: then the flag is set already.
@@ -149,5 +149,61 @@ impl http_body::Body for Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         self.shared.given_up.store(true, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_queue_takes_whatever_comes_and_gives_it_all() {
+        const OBJECTS: usize = 100;
+        let faults = StartFaults::default();
+        let (sent, mut all_sent) = mpsc::unbounded_channel();
+        let body = StreamThreads::new(faults.clone()).body(move |_, send| {
+            (0..OBJECTS).for_each(|n| send(Bytes::from(format!("{n};"))));
+            sent.send(()).expect("the test listens");
+        });
+        all_sent.recv().await.expect("nobody keeps it waiting");
+        let beyond = faults.stream_objects_queued_beyond_bound.value();
+        assert_eq!(beyond, (OBJECTS - EVENTS_WAITING_MAX) as u64);
+        let whole = to_bytes(body, usize::MAX).await.expect("whole");
+        let expected: String = (0..OBJECTS).map(|n| format!("{n};")).collect();
+        assert_eq!(whole, expected);
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_before_its_queue_fills_the_machine() {
+        let (sent, mut counted) = mpsc::unbounded_channel();
+        let threads = StreamThreads::new(StartFaults::default());
+        let body = threads.body(move |given_up, send| {
+            let mut objects = 0;
+            while !given_up.load(Relaxed) {
+                send(Bytes::from_static(b"x"));
+                objects += 1;
+            }
+            sent.send(objects).expect("the test listens");
+        });
+        let objects: usize = counted.recv().await.expect("it is told to end");
+        assert_eq!(objects, OBJECTS_QUEUED_MAX + 1);
+        let whole = to_bytes(body, usize::MAX).await.expect("whole");
+        assert_eq!(whole.len(), OBJECTS_QUEUED_MAX, "what was queued arrives");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_is_told_to_its_thread() {
+        let (ended, mut end) = mpsc::unbounded_channel();
+        let threads = StreamThreads::new(StartFaults::default());
+        let body = threads.body(move |given_up, _| {
+            while !given_up.load(Relaxed) {
+                thread::yield_now();
+            }
+            ended.send(()).expect("the test listens");
+        });
+        drop(body);
+        end.recv().await.expect("its thread ends");
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn v1(
     body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
     let search = parse(body.object()?)?;
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     answer(&app, &caller, &search).await
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn v2(
     headers: HeaderMap,
     body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     let caller = api_key::caller(&*app.stores.api_keys, &headers).await?;
     let search = parse(body.object()?)?;
     answer(&app, &caller, &search).await

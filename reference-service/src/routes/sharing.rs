@@ -26,6 +26,7 @@ pub(super) async fn share(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let (id, change) = parse_share(body.object()?)?;
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
     if let Change::ShareWith(recipients) = &change
         && !recipients.is_empty()
@@ -43,6 +44,7 @@ pub(super) async fn shared_emails(
     caller: Caller,
     ConversationId(id): ConversationId,
 ) -> Result<Json<Vec<String>>, Refusal> {
+    app.open_session().await;
     match app.stores.sharing.sharing(&id, &caller.uid).await? {
         Some(sharing) => Ok(Json(sharing.emails)),
         None => Err(not_found()),
@@ -63,6 +65,7 @@ pub(super) async fn withdraw(
         return Err(Refusal::BadRequest("No email address given".to_owned()));
     }
     let change = Change::Withdraw(addresses(emails)?);
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
     Ok(Json(json!({ "message": "Access removed successfully." })))
 }

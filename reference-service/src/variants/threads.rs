@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 use tokio::runtime::Handle;
 
 use crate::start_faults::StartFaults;
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
 mod auth;
@@ -37,6 +38,18 @@ impl CallPool {
     #[must_use]
     pub fn new(slots: ThreadSlots, faults: StartFaults) -> Self {
         Self { slots, faults }
+    }
+
+    /// The slots that it shares.
+    #[must_use]
+    pub fn slots(&self) -> &ThreadSlots {
+        &self.slots
+    }
+
+    /// Threads for streams beside the pool, whose faults count with those of the calls.
+    #[must_use]
+    pub fn stream_threads(&self) -> StreamThreads {
+        StreamThreads::new(self.faults.clone())
     }
 
     /// Waits for a slot and does the work on a thread. A caller who leaves before has asked for
@@ -190,5 +203,83 @@ pub(super) fn at_once<R>(call: impl Future<Output = R>) -> R {
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("a blocking call waits on its thread, for nobody to wake it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::thread_slots::THREADS_MAX;
+
+    fn pool() -> CallPool {
+        CallPool::new(ThreadSlots::new(), StartFaults::default())
+    }
+
+    #[tokio::test]
+    async fn a_call_is_made_on_another_thread_and_a_session_carried_there_is_counted() {
+        let pool = pool();
+        let here = thread::current().id();
+        let elsewhere = async move |text: &str| (text.len(), thread::current().id() != here);
+        let without: OnThreads<str> = OnThreads::new("four".into(), &pool);
+        assert_eq!(without.call(elsewhere).await, (4, true));
+        assert_eq!(pool.faults.sessions_used_on_other_threads.value(), 0);
+        let with: OnThreads<str> = OnThreads::in_sessions("four".into(), &pool);
+        assert_eq!(with.call(elsewhere).await, (4, true));
+        assert_eq!(pool.faults.sessions_used_on_other_threads.value(), 1);
+        assert_eq!(pool.faults.store_calls_queued_for_pool.value(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_panics_where_it_is_awaited_and_frees_its_slot() {
+        let pool = pool();
+        let store: OnThreads<str> = OnThreads::new("x".into(), &pool);
+        let call = store.call::<()>(async |_| panic!("as in the store"));
+        let panicked = tokio::spawn(call).await.expect_err("it panics");
+        let panic = panicked.into_panic();
+        assert_eq!(panic.downcast_ref(), Some(&"as in the store"));
+        let slots: Vec<_> = (0..THREADS_MAX)
+            .map_while(|_| pool.slots.take_free())
+            .collect();
+        assert_eq!(slots.len(), THREADS_MAX);
+    }
+
+    #[tokio::test]
+    async fn who_leaves_while_the_pool_is_full_has_asked_for_nothing() {
+        let pool = pool();
+        let (asked, mut seen) = mpsc::unbounded_channel();
+        let mut slots: Vec<_> = (0..THREADS_MAX)
+            .map_while(|_| pool.slots.take_free())
+            .collect();
+        let store: OnThreads<str> = OnThreads::new("x".into(), &pool);
+        let mut call = store.call(async move |_| asked.send(()).expect("the test listens"));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert_eq!(pool.faults.store_calls_queued_for_pool.value(), 1);
+        drop(call);
+        slots.clear();
+        store.call(async |_| ()).await;
+        assert_eq!(seen.recv().await, None::<()>, "the call is gone");
+    }
+
+    #[tokio::test]
+    async fn what_is_held_goes_along_and_is_dropped_on_a_thread() {
+        /// Tells on which thread it is dropped.
+        struct Told(mpsc::UnboundedSender<ThreadId>);
+        impl Drop for Told {
+            fn drop(&mut self) {
+                self.0
+                    .send(thread::current().id())
+                    .expect("the test listens");
+            }
+        }
+        let (told, mut dropped) = mpsc::unbounded_channel();
+        let mut held = HeldOnThreads::new(Box::new(Told(told)), pool());
+        let used_on = held.call(async |_| thread::current().id()).await;
+        assert_ne!(used_on, thread::current().id());
+        drop(held);
+        let dropped_on = dropped.recv().await.expect("it is dropped");
+        assert_ne!(dropped_on, thread::current().id());
     }
 }

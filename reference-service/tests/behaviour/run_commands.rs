@@ -56,6 +56,12 @@ async fn a_message_costs_k_plus_six_commands_and_its_task() {
             // The reader has found the stream, read its first entry, and looked again; whether
             // a command that waits is counted is Redis' affair.
             commands.remove("xread");
+            if steps == "start" {
+                // Its readers look again every second: a machine that is slow sees more.
+                let looks = commands.entry("exists".to_owned()).or_default();
+                assert!(*looks >= live_runs + 1 + 2, "{looks}");
+                *looks = live_runs + 1 + 2;
+            }
             let expected = counts([
                 ("exists", live_runs + 1 + 2),
                 ("set", 3),

@@ -11,7 +11,7 @@ use crate::auth::{
     AuditEvent, Client, NewProvider, NewUser, PendingLink, Provider, ProviderKey, User,
 };
 use crate::conversation::fresh_id;
-use crate::stores::auth::{AuthSession, AuthStore};
+use crate::stores::auth::{AuthSession, AuthSessions};
 use crate::stores::{StoreError, StoreFuture};
 
 pub(super) const SELECT_USER_BY_UID: &str = include_str!("../../../sql/select_user_by_uid.sql");
@@ -49,20 +49,20 @@ type ProviderRow = (
     Option<String>,
 );
 
-impl AuthStore for PostgresStores {
-    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession>> {
+impl AuthSessions for PostgresStores {
+    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>> {
         Box::pin(async move {
             let connection = self.pool.get()?;
-            Ok(Box::new(Session { connection }) as Box<dyn AuthSession>)
+            Ok(Box::new(Session { connection }) as Box<dyn AuthSession + '_>)
         })
     }
 }
 
-struct Session {
-    connection: Pooled<Postgres>,
+struct Session<'a> {
+    connection: Pooled<'a, Postgres>,
 }
 
-impl AuthSession for Session {
+impl AuthSession for Session<'_> {
     fn user_by_uid<'a>(&'a mut self, uid: &'a str) -> StoreFuture<'a, Option<User>> {
         Box::pin(async move { self.user(SELECT_USER_BY_UID, uid) })
     }
@@ -177,7 +177,7 @@ impl AuthSession for Session {
     }
 }
 
-impl Session {
+impl Session<'_> {
     fn user(&mut self, sql: &'static str, key: &str) -> Result<Option<User>, StoreError> {
         let rows: Vec<(String, String, Option<String>)> =
             Statement::<(Text, Text, Nullable<Text>)>::new(sql, &[Bind::Text(key)])

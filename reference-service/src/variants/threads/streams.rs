@@ -1,9 +1,12 @@
-//! Runs in Redis at the start: each command, and each pause, on a thread.
+//! Runs in Redis at the start: what the original wrapped whole is one call on a thread, and else each
+//! command is, and each pause.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CallPool, HeldOnThreads, OnThreads};
+use crate::run::Run;
+use crate::sessions::{Session, TaskStatus};
 use crate::stores::StoreFuture;
 use crate::stores::streams::{StreamConnection, StreamStore};
 use crate::stream_event::{Entry, Fields};
@@ -20,6 +23,26 @@ impl StreamStore for OnThreads<dyn StreamStore> {
             let held = HeldOnThreads::new(connection, self.pool.clone());
             Ok(Box::new(held) as Box<dyn StreamConnection>)
         })
+    }
+
+    fn reserve<'a>(&'a self, conversation_id: &'a str, base: &'a str) -> StoreFuture<'a, Run> {
+        let [id, base] = [conversation_id, base].map(str::to_owned);
+        self.call(async move |store| store.reserve(&id, &base).await)
+    }
+
+    fn is_there<'a>(&'a self, run: &'a Run) -> StoreFuture<'a, bool> {
+        let run = run.clone();
+        self.call(async move |store| store.is_there(&run).await)
+    }
+
+    fn latest_session<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<Session>> {
+        let id = conversation_id.to_owned();
+        self.call(async move |store| store.latest_session(&id).await)
+    }
+
+    fn task_status<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<TaskStatus>> {
+        let id = conversation_id.to_owned();
+        self.call(async move |store| store.task_status(&id).await)
     }
 }
 
