@@ -14,7 +14,6 @@ use self::call::{Answer, Call};
 use self::error::{Failure, HubError};
 use crate::stores::hub::HubClient;
 
-pub mod address;
 pub mod answers;
 pub mod call;
 pub mod error;

@@ -12,24 +12,29 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::access::AccessStore;
+use self::api_keys::ApiKeyStore;
 use self::auth::AuthStore;
 use self::code_cache::CodeCache;
 use self::history::HistoryStore;
 use self::repositories::RepositoryStore;
+use self::search::SearchStore;
 use self::sharing::SharingStore;
 use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::hub::Hub;
 use crate::notifier::Notifier;
+use crate::service_client::Services;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
 pub mod access;
+pub mod api_keys;
 pub mod auth;
 pub mod code_cache;
 pub mod history;
 pub mod hub;
 pub mod repositories;
+pub mod search;
 pub mod sharing;
 pub mod streams;
 
@@ -88,8 +93,14 @@ pub struct Stores {
     pub sharing: Arc<dyn SharingStore>,
     /// See [`AuthStore`].
     pub auth: Arc<dyn AuthStore>,
+    /// See [`ApiKeyStore`].
+    pub api_keys: Arc<dyn ApiKeyStore>,
+    /// See [`SearchStore`].
+    pub search: Arc<dyn SearchStore>,
     /// Whom new accounts are told to, if anybody.
     pub notifier: Option<Arc<dyn Notifier>>,
+    /// See [`Services`].
+    pub services: Services,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
     /// See [`CodeCache`].
@@ -102,12 +113,26 @@ pub struct Stores {
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
 pub trait SqlStores:
-    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + RepositoryStore
+    UsageStore
+    + ConversationStore
+    + HistoryStore
+    + SharingStore
+    + AuthStore
+    + ApiKeyStore
+    + RepositoryStore
+    + SearchStore
 {
 }
 
 impl<T> SqlStores for T where
-    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + RepositoryStore
+    T: UsageStore
+        + ConversationStore
+        + HistoryStore
+        + SharingStore
+        + AuthStore
+        + ApiKeyStore
+        + RepositoryStore
+        + SearchStore
 {
 }
 

@@ -1,21 +1,23 @@
 //! The stores' variants, and the choice between them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::hub::Hub;
-use crate::hub::address::HubUrl;
-use crate::notifier::{HookUrl, Notifier, NotifyError};
+use crate::bridge::BridgeCounters;
+use crate::notifier::{Notifier, NotifyError};
+use crate::service_url::ServiceUrl;
 use crate::steps::{Step, Steps, Variant};
-use crate::stores::hub::HubClient;
 use crate::stores::streams::Reading;
 use crate::stores::{ClientError, SqlStores, StoreError, Stores};
+use crate::variants::code_host::HubAddress;
+use crate::variants::services::{ServiceError, ServiceUrls};
 use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod code_host;
+pub mod services;
 pub mod threads;
 
 /// Where the servers are.
@@ -26,25 +28,12 @@ pub struct Addresses {
     /// `redis://…`
     pub redis_url: String,
     /// The hook that new accounts are told to, if any.
-    pub notify_url: Option<HookUrl>,
+    pub notify_url: Option<ServiceUrl>,
+    /// The other services beside this one.
+    pub services: ServiceUrls,
     /// The code host, if any.
     pub hub: Option<HubAddress>,
 }
-
-/// The code host's API, and how long it is waited for.
-#[derive(Debug, Clone)]
-pub struct HubAddress {
-    /// Where it is.
-    pub url: HubUrl,
-    /// How long an answer may take.
-    pub answer_max: Duration,
-}
-
-/// How the service calls itself; a code host answers nobody who doesn't.
-pub(crate) const USER_AGENT: &str = "unstall-reference";
-
-/// How long a connection to a server that is called over HTTP may take.
-pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// A server that the service can't start with.
 #[derive(Debug, Error)]
@@ -72,12 +61,16 @@ pub enum ConnectError {
     /// No client for the code host.
     #[error("no client for the code host: {0}")]
     Hub(#[source] ClientError),
+    /// No client for another service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
 /// Every state opens one more, for the access check, which is awaited in every state. The start
-/// makes its calls in `calls`, whose slots streams take too, until step 6.
+/// makes its calls in `calls`, whose slots streams take too, until step 6. What bridges lose is
+/// counted in `bridges`.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
@@ -85,6 +78,7 @@ pub async fn open(
     steps: &Steps,
     addresses: &Addresses,
     calls: &CallPool,
+    bridges: &BridgeCounters,
 ) -> Result<Stores, ConnectError> {
     let mut sql = SqlByVariant::new(&addresses.database_url, calls);
     let access = asynchronous::access::open(&addresses.database_url).await?;
@@ -94,6 +88,7 @@ pub async fn open(
     // `GET /providers/me` moves with the other sign-in routes, as the shipped plan has it. The
     // service being migrated left it to step 5, which never landed.
     let auth = sql.stores(steps.variant_of(Step::Auth)).await?;
+    let search = sql.stores(steps.variant_of(Step::Remainder)).await?;
     let mut redis = AsyncRedis {
         url: &addresses.redis_url,
         client: None,
@@ -105,26 +100,7 @@ pub async fn open(
         }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
-    let reading = match steps.variant_of(Step::StreamReader) {
-        Variant::Threads => {
-            let block = blocking::stream_reader::BLOCK_AT_THE_START;
-            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
-            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
-            Reading::OnThreadOfItsOwn(reader, slots, threads)
-        }
-        Variant::Blocking => {
-            let block = blocking::stream_reader::BLOCK;
-            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
-            Reading::OnThread(reader, calls.slots().clone())
-        }
-        Variant::Async => {
-            let client = redis.client().await?;
-            Reading::OnLoop(asynchronous::stream_reader::readers(
-                &addresses.redis_url,
-                client,
-            )?)
-        }
-    };
+    let reading = reading(steps.variant_of(Step::StreamReader), &mut redis, calls).await?;
     let repositories = sql.stores(steps.variant_of(Step::CodeHostQueries)).await?;
     let (tunnel, code_cache) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
@@ -133,12 +109,14 @@ pub async fn open(
         }
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
+    let http = steps.variant_of(Step::HttpClients);
     let notifier = match &addresses.notify_url {
-        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
+        Some(url) => Some(notifier(http, url, calls)?),
         None => None,
     };
+    let services = services::open(http, &addresses.services, calls, bridges)?;
     let hub = match &addresses.hub {
-        Some(address) => Some(hub(steps.variant_of(Step::HttpClients), address, calls)?),
+        Some(address) => Some(code_host::open(http, address, calls)?),
         None => None,
     };
     Ok(Stores {
@@ -148,9 +126,12 @@ pub async fn open(
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
         conversations: usage,
+        api_keys: Arc::<dyn SqlStores>::clone(&sharing),
         sharing,
         auth,
+        search,
         notifier,
+        services,
         tunnel,
         code_cache,
         repositories,
@@ -158,9 +139,34 @@ pub async fn open(
     })
 }
 
+/// How streams are read.
+async fn reading(
+    variant: Variant,
+    redis: &mut AsyncRedis<'_>,
+    calls: &CallPool,
+) -> Result<Reading, ConnectError> {
+    Ok(match variant {
+        Variant::Threads => {
+            let block = blocking::stream_reader::BLOCK_AT_THE_START;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
+            Reading::OnThreadOfItsOwn(reader, slots, threads)
+        }
+        Variant::Blocking => {
+            let block = blocking::stream_reader::BLOCK;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            Reading::OnThread(reader, calls.slots().clone())
+        }
+        Variant::Async => {
+            let client = redis.client().await?;
+            Reading::OnLoop(asynchronous::stream_reader::readers(redis.url, client)?)
+        }
+    })
+}
+
 fn notifier(
     variant: Variant,
-    url: &HookUrl,
+    url: &ServiceUrl,
     calls: &CallPool,
 ) -> Result<Arc<dyn Notifier>, NotifyError> {
     let blocking = || Arc::new(blocking::notifier::HookNotifier::new(url));
@@ -169,19 +175,6 @@ fn notifier(
         Variant::Threads => threads::notifier::notifier(blocking(), calls),
         Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
     })
-}
-
-/// Both ways to a code host: the calls that the step moves, and those awaited in every state.
-fn hub(variant: Variant, hub: &HubAddress, calls: &CallPool) -> Result<Hub, ConnectError> {
-    let awaited = asynchronous::hub::Hub::new(&hub.url, hub.answer_max);
-    let awaited: Arc<dyn HubClient> = Arc::new(awaited.map_err(ConnectError::Hub)?);
-    let blocking = || Arc::new(blocking::hub::Hub::new(&hub.url, hub.answer_max));
-    let moved = match variant {
-        Variant::Blocking => blocking(),
-        Variant::Threads => threads::hub::client(blocking(), calls),
-        Variant::Async => Arc::clone(&awaited),
-    };
-    Ok(Hub { moved, awaited })
 }
 
 /// The stores in PostgreSQL, opened when the first step asks for their variant.

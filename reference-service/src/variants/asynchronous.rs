@@ -12,6 +12,8 @@ mod reader_connection;
 mod reader_task;
 pub mod redis;
 mod repositories;
+mod search;
+pub(crate) mod service_client;
 mod sharing;
 pub(crate) mod stream_reader;
 pub(crate) mod streams;

@@ -13,6 +13,8 @@ pub mod pool;
 pub mod postgres;
 pub mod redis;
 mod repositories;
+mod search;
+pub(crate) mod service_client;
 mod sharing;
 pub mod statement;
 pub(crate) mod stream_reader;

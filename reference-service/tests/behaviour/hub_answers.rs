@@ -90,7 +90,7 @@ async fn every_state_answers_for_the_code_host_alike() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let options = ["--hub-url", &stub.url()];
-        let service = Service::start_beside(state, &database_url, &redis.url, &options);
+        let service = Service::start_state_with(state, &database_url, &redis.url, &options);
         let answers = transcript(&service, &exchanges).await;
         match &first {
             Some(first) => assert_eq!(first, &answers, "{state}"),

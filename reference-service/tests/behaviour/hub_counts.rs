@@ -34,7 +34,8 @@ async fn a_users_repositories_cost_a_token_per_installation() {
         let stub = HubStub::start(Duration::ZERO, hub).expect("a stub");
         let (_, database_url) = fresh_database(testbed);
         let options = ["--hub-url", &stub.url()];
-        let service = Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+        let service =
+            Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         succeeds(&service, REPOS).await;
         let asked = [
             HubStub::ORGS,
@@ -72,7 +73,8 @@ async fn tokens_come_one_after_the_other_and_after_step_4_eight_at_once() {
         hub.watch(TOKENS, at);
         let (_, database_url) = fresh_database(testbed);
         let options = ["--hub-url", &hub.url];
-        let service = Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+        let service =
+            Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         succeeds(&service, REPOS).await;
         assert_eq!(hub.seen(), (16, at_once), "steps {steps}");
     }
@@ -92,7 +94,7 @@ async fn lists_are_asked_for_to_their_end() {
             let (_, database_url) = fresh_database(testbed);
             let options = ["--hub-url", &stub.url()];
             let service =
-                Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+                Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
             let answer = reqwest::get(service.url("/api/v1/github/user-repos?search=org-&limit=1"));
             let body = answer.await.expect("an answer").text().await.expect("text");
             let total = format!(r#""total_count":{installations}"#);
@@ -122,7 +124,8 @@ async fn what_is_not_cached_is_asked_for_once_and_kept_for_an_hour() {
         let stub = HubStub::start(Duration::ZERO, hub).expect("a stub");
         let (_, database_url) = fresh_database(&testbed);
         let options = ["--hub-url", &stub.url()];
-        let service = Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+        let service =
+            Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         let asked = async |path: &str| {
             ask(redis, "CONFIG RESETSTAT");
             succeeds(&service, path).await;

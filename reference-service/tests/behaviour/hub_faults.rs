@@ -139,7 +139,7 @@ async fn what_a_hub_did_wrong_is_told_and_the_next_request_is_served() {
         redis.reset();
         let hub = WatchedHub::start(HUB);
         let options = ["--hub-url", &hub.url, "--hub-timeout", "1"];
-        let service = Service::start_beside(steps, &database_url, &redis.url, &options);
+        let service = Service::start_state_with(steps, &database_url, &redis.url, &options);
         let holdings = Holdings::of(&service).await;
         for (path, (route, call), faults) in CASES {
             for (at, how) in faults {
@@ -167,7 +167,8 @@ async fn a_hub_that_is_not_there_is_told() {
     for steps in [START, BLOCKING, AWAITED] {
         let (_, database_url) = fresh_database(testbed);
         let options = ["--hub-url", "http://127.0.0.1:1/api"];
-        let service = Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+        let service =
+            Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         let expected =
             r#"{"detail":"The code host failed: GET /user/orgs got no whole answer"}"#.to_owned();
         assert_eq!(
@@ -196,7 +197,8 @@ async fn a_hub_that_hangs_stops_everybody_before_step_4_only() {
         let hub = WatchedHub::start(HUB);
         hub.watch("POST /app/installations/", At::Hang);
         let options = ["--hub-url", &hub.url, "--hub-timeout", "2"];
-        let service = Service::start_beside(steps, &database_url, &testbed.redis_url(), &options);
+        let service =
+            Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         let listing = tokio::spawn(reqwest::get(service.url(REPOS)));
         while hub.seen().0 == 0 {
             tokio::task::yield_now().await;
@@ -221,7 +223,7 @@ async fn a_client_that_leaves_takes_its_calls_along_after_step_4() {
     let hub = WatchedHub::start(HUB);
     hub.watch("POST /app/installations/", At::Hang);
     let options = ["--hub-url", &hub.url, "--hub-timeout", "3600"];
-    let service = Service::start_beside(AWAITED, &database_url, &testbed.redis_url(), &options);
+    let service = Service::start_state_with(AWAITED, &database_url, &testbed.redis_url(), &options);
     let holdings = Holdings::of(&service).await;
     let listing = tokio::spawn(reqwest::get(service.url(REPOS)));
     wait_until("a call for each installation", async || hub.seen().0 == 3).await;

@@ -8,6 +8,7 @@
 
 mod account_exchanges;
 mod accounts;
+mod bridged;
 mod command_line;
 mod example_streams;
 mod example_texts;
@@ -26,7 +27,10 @@ mod run_commands;
 mod run_exchanges;
 mod runs;
 mod same_answers;
+mod search;
 mod service;
+mod service_exchanges;
+mod services_beside;
 mod shutdown;
 mod sql_wire;
 mod start;

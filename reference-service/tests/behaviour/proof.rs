@@ -106,7 +106,7 @@ async fn after_the_last_step_no_route_of_the_code_host_blocks() {
         redis.reset();
         let (_, database_url) = fresh_database(testbed);
         let options = ["--hub-url", &stub.url()];
-        let service = Service::start_beside(state, &database_url, &redis.url, &options);
+        let service = Service::start_state_with(state, &database_url, &redis.url, &options);
         for path in [
             "user-repos",
             "get-branch-list?repo_name=octo/project-7",

@@ -6,25 +6,25 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Error};
 
-use crate::hub::address::HubUrl;
 use crate::hub::call::{Answer, Call};
 use crate::hub::error::{Failure, HubError};
+use crate::service_url::ServiceUrl;
 use crate::stores::ClientError;
 use crate::stores::hub::{HubClient, HubFuture};
-use crate::variants::{CONNECT_MAX, USER_AGENT};
+use crate::variants::code_host::{CONNECT_MAX, USER_AGENT};
 
 /// More would be no kindness to the hub, which counts a service's calls.
 const CALLS_AT_ONCE: usize = 8;
 
 /// Calls one code host.
 pub(crate) struct Hub {
-    url: HubUrl,
+    url: ServiceUrl,
     client: Client,
 }
 
 impl Hub {
     /// `answer_max` limits the whole call.
-    pub(crate) fn new(url: &HubUrl, answer_max: Duration) -> Result<Self, ClientError> {
+    pub(crate) fn new(url: &ServiceUrl, answer_max: Duration) -> Result<Self, ClientError> {
         let client = Client::builder()
             .no_proxy()
             .user_agent(USER_AGENT)
@@ -40,7 +40,7 @@ impl Hub {
     }
 
     async fn awaited(&self, call: &Call) -> Result<Answer, HubError> {
-        let url = format!("{}{}", self.url, call.target());
+        let url = self.url.at(&call.target());
         let mut request = self.client.request(call.method.clone(), url);
         if let Some(authorization) = &call.authorization {
             request = request.header("authorization", authorization);

@@ -5,21 +5,21 @@ use std::time::Duration;
 use axum::http::{Method, Request};
 use ureq::{Agent, Error};
 
-use crate::hub::address::HubUrl;
 use crate::hub::call::{Answer, Call};
 use crate::hub::error::{Failure, HubError};
+use crate::service_url::ServiceUrl;
 use crate::stores::hub::{HubClient, HubFuture};
-use crate::variants::{CONNECT_MAX, USER_AGENT};
+use crate::variants::code_host::{CONNECT_MAX, USER_AGENT};
 
 /// Calls one code host.
 pub(crate) struct Hub {
-    url: HubUrl,
+    url: ServiceUrl,
     agent: Agent,
 }
 
 impl Hub {
     /// `answer_max` limits the wait for an answer's head, and then for its body.
-    pub(crate) fn new(url: &HubUrl, answer_max: Duration) -> Self {
+    pub(crate) fn new(url: &ServiceUrl, answer_max: Duration) -> Self {
         let agent = Agent::config_builder()
             .proxy(None)
             .user_agent(USER_AGENT)
