@@ -26,11 +26,11 @@ pub enum Step {
     Auth,
     /// `2e`: the code host's queries.
     CodeHostQueries,
-    /// `3`: the tunnel's records and the branch cache in Redis.
+    /// `3`: the tunnel's records and the code host's cache in Redis.
     RedisCaches,
-    /// `4`: outgoing HTTP.
+    /// `4`: calls of other services.
     HttpClients,
-    /// `5`: providers and search.
+    /// `5`: search.
     Remainder,
     /// `6`: a stream reader and sessions that hold no thread.
     StreamReader,
@@ -82,8 +82,11 @@ impl Step {
                 | Self::ChatHistory
                 | Self::ShareAndAccess
                 | Self::Auth
+                | Self::CodeHostQueries
                 | Self::RedisCaches
                 | Self::HttpClients
+                | Self::Remainder
+                | Self::StreamReader
         )
     }
 }
@@ -220,12 +223,12 @@ mod tests {
 
     #[test]
     fn a_store_is_async_iff_its_step_is_listed() {
-        let steps: Steps = "0,1,2a,6".parse().expect("a valid list");
+        let steps: Steps = "0,1,2a,2e".parse().expect("a valid list");
         assert_eq!(steps.variant_of(Step::UsageCheck), Variant::Async);
         assert_eq!(steps.variant_of(Step::RedisCaches), Variant::Blocking);
         assert_eq!(
             steps.without_stores().collect::<Vec<_>>(),
-            [Step::StreamReader]
+            [Step::CodeHostQueries]
         );
     }
 

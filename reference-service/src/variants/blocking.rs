@@ -5,11 +5,16 @@
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.
 
 mod auth;
+mod code_cache;
 pub(crate) mod history;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
 pub mod redis;
+mod repositories;
+mod search;
+pub(crate) mod service_client;
 mod sharing;
 pub mod statement;
 pub(crate) mod stream_reader;

@@ -12,11 +12,16 @@ use std::thread::{self, ThreadId};
 use tokio::runtime::Handle;
 
 use crate::start_faults::StartFaults;
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
 mod auth;
+mod code_cache;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub(crate) mod redis;
+mod search;
+mod service_client;
 pub(crate) mod sql;
 pub(crate) mod streams;
 
@@ -35,6 +40,18 @@ impl CallPool {
     #[must_use]
     pub fn new(slots: ThreadSlots, faults: StartFaults) -> Self {
         Self { slots, faults }
+    }
+
+    /// The slots that it shares.
+    #[must_use]
+    pub fn slots(&self) -> &ThreadSlots {
+        &self.slots
+    }
+
+    /// Threads for streams beside the pool, whose faults count with those of the calls.
+    #[must_use]
+    pub fn stream_threads(&self) -> StreamThreads {
+        StreamThreads::new(self.faults.clone())
     }
 
     /// Waits for a slot and does the work on a thread. A caller who leaves before has asked for
@@ -183,7 +200,7 @@ impl<T: ?Sized + Send + 'static> Drop for HeldOnThreads<T> {
 }
 
 /// What the blocking variant promises has happened once it has been asked for.
-fn at_once<R>(call: impl Future<Output = R>) -> R {
+pub(super) fn at_once<R>(call: impl Future<Output = R>) -> R {
     let mut call = pin!(call);
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -199,8 +216,7 @@ mod tests {
     use crate::thread_slots::THREADS_MAX;
 
     fn pool() -> CallPool {
-        let slots = ThreadSlots::start().expect("a thread");
-        CallPool::new(slots, StartFaults::default())
+        CallPool::new(ThreadSlots::new(), StartFaults::default())
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@
 
 mod account_exchanges;
 mod accounts;
+mod bridged;
 mod command_line;
 mod example_streams;
 mod example_texts;
@@ -15,6 +16,9 @@ mod exchanges;
 mod faults;
 mod faulty_load;
 mod history;
+mod hub_answers;
+mod hub_counts;
+mod hub_faults;
 mod leaks;
 mod loop_time;
 mod outages;
@@ -26,28 +30,35 @@ mod run_commands;
 mod run_exchanges;
 mod runs;
 mod same_answers;
+mod search;
 mod service;
+mod service_exchanges;
+mod services_beside;
 mod shutdown;
 mod sql_wire;
 mod start;
 mod statement_counts;
 mod strange_texts;
+mod stream_readers;
+mod watched_hub;
 mod written_rows;
 
 /// The start, step 0, then each that moves stores with those before it.
-const STATES: [&str; 8] = [
+const STATES: [&str; 10] = [
     "start",
     "0",
     "0,1",
     "0,1,2a",
     "0,1,2a,2b,2c",
     "0,1,2a,2b,2c,2d",
+    "0,1,2a,2b,2c,2d,2e",
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
+    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
 ];
 /// What blocks the loop most, and the last of them, with every call caught: a proof changes nothing
 /// that it watches.
-const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4 under proof"];
+const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4,5,6 under proof"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 
