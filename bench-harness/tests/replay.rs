@@ -239,10 +239,7 @@ fn a_migration_is_replayed_goes_on_where_it_was_stopped_and_leaves_out_what_regr
     assert!(whole.blocks.len() >= 15);
 
     let state = &second["replay"]["last_state"];
-    assert!(
-        state["blocked"]["requests"].as_u64() > Some(200),
-        "{state}"
-    );
+    assert!(state["blocked"]["requests"].as_u64() > Some(200), "{state}");
     assert!(state["proof"]["routes"].is_array() || said.contains("nothing is proven"));
     let page = fs::read_to_string(out.join("report.html")).expect("the report");
     assert!(page.contains("Step 0"));
