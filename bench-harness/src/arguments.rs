@@ -36,6 +36,10 @@ mod block_start;
 
 pub(crate) use block_start::BlockStartArguments;
 
+mod replay;
+
+pub(crate) use replay::ReplayArguments;
+
 mod report;
 
 pub(crate) use report::{ReportArguments, ReportFormat};
@@ -84,6 +88,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Replay migration steps on private servers, compare, judge, write the HTML report
     Demo(DemoArguments),
+    /// Replay a whole migration: each step against the one before it and against the start, the
+    /// ledger, and what the last state can take and is proven of
+    Replay(ReplayArguments),
     /// Measure one version of a running service
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
@@ -129,6 +136,7 @@ impl Command {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Demo(_) => "demo",
+            Self::Replay(_) => "replay",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
             Self::Calibrate(_) => "calibrate",

@@ -65,7 +65,7 @@ impl Opening<'_> {
             scenario: ScenarioIdentity {
                 name: self.plan.name.clone(),
                 sha256: self.plan.sha256.clone(),
-                endpoints: self.plan.requests.iter().map(endpoint).collect(),
+                endpoints: endpoints(&self.plan),
             },
             load: self.load,
             step: self.step,
@@ -86,6 +86,11 @@ impl Opening<'_> {
             exports: Exports::default(),
         })
     }
+}
+
+/// A scenario's requests, as a record has them.
+pub(crate) fn endpoints(plan: &Plan) -> Vec<EndpointIdentity> {
+    plan.requests.iter().map(endpoint).collect()
 }
 
 fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,10 +20,13 @@ use crate::run::{Run, RunStatus};
 use crate::stores::StoreError;
 use crate::stores::streams::{Followed, StreamReader};
 use crate::stream_event::{Answer, Event};
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
 /// Objects that may wait for a slow client.
-const OBJECTS_WAITING_MAX: usize = 16;
+pub(crate) const OBJECTS_WAITING_MAX: usize = 16;
+/// From step 0 on nobody gives a stream up.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Follows runs.
 #[derive(Clone)]
@@ -31,6 +35,8 @@ pub struct RunStreams {
     pub reader: Arc<dyn StreamReader>,
     /// Where.
     pub slots: ThreadSlots,
+    /// Where streams that somebody watches are read instead, before step 0.
+    pub own_threads: Option<StreamThreads>,
     /// How long a stream may say nothing before its worker is taken for dead, and how long a
     /// client may take to accept an object.
     pub idle_max: Duration,
@@ -43,9 +49,20 @@ impl RunStreams {
     ///
     /// A client that goes away doesn't stop the thread: it stays with the run until that
     /// ends, as the original's does. One that goes away while it waits for a slot takes none.
+    /// Before step 0 the thread is the stream's own, and ends when its client leaves.
     pub fn body(&self, run: Run, cursor: Option<String>) -> Body {
-        let (sender, receiver) = mpsc::channel(OBJECTS_WAITING_MAX);
         let streams = self.clone();
+        if let Some(threads) = &self.own_threads {
+            return threads.body(move |given_up, send| {
+                let followed = streams.follow(&run, cursor.as_deref(), given_up, |event| {
+                    if let Some(answer) = event.answer() {
+                        send(Bytes::from(answer.to_json()));
+                    }
+                });
+                report(&run, &followed);
+            });
+        }
+        let (sender, receiver) = mpsc::channel(OBJECTS_WAITING_MAX);
         tokio::spawn(async move {
             let slot = tokio::select! {
                 slot = streams.slots.take() => slot,
@@ -57,7 +74,7 @@ impl RunStreams {
                 runtime: Handle::current(),
             };
             tokio::task::spawn_blocking(move || {
-                let followed = streams.follow(&run, cursor.as_deref(), |event| {
+                let followed = streams.follow(&run, cursor.as_deref(), &NEVER, |event| {
                     if let Some(answer) = event.answer() {
                         client.send(Bytes::from(answer.to_json()));
                     }
@@ -79,7 +96,7 @@ impl RunStreams {
         let gathered = tokio::task::spawn_blocking(move || {
             let mut whole = Answer::default();
             let mut end = None;
-            let followed = streams.follow(&run, None, |event| match event {
+            let followed = streams.follow(&run, None, &NEVER, |event| match event {
                 Event::Chunk(piece) => whole.add(piece),
                 Event::End(status) => end = Some(status),
                 Event::Queued | Event::Start => (),
@@ -102,10 +119,11 @@ impl RunStreams {
         &self,
         run: &Run,
         cursor: Option<&str>,
+        given_up: &AtomicBool,
         mut on_event: impl FnMut(Event),
     ) -> Result<Followed, StoreError> {
         self.reader
-            .follow(run, cursor, self.idle_max, &mut on_event)
+            .follow(run, cursor, self.idle_max, given_up, &mut on_event)
     }
 }
 
@@ -113,7 +131,7 @@ impl RunStreams {
 fn report(run: &Run, followed: &Result<Followed, StoreError>) {
     let stream = run.stream_key();
     match followed {
-        Ok(Followed::ToItsEnd) => (),
+        Ok(Followed::ToItsEnd | Followed::GivenUp) => (),
         Ok(Followed::Gone) => tracing::info!(stream, "the stream is gone"),
         Ok(Followed::Idle) => tracing::warn!(stream, "the stream is idle: is a worker running?"),
         Err(error) => tracing::warn!(stream, %error, "the stream can't be read"),

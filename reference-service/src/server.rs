@@ -16,8 +16,11 @@ use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
+use crate::start_faults::StartFaults;
 use crate::steps::Steps;
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
+use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
 /// How long requests in flight may take after a request to stop. With [`CLOSE`] it is less than
@@ -123,10 +126,14 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
-    let stores = variants::open(&options.steps, &options.addresses).await?;
+    let faults = StartFaults::counted_by(&monitor);
+    let slots = ThreadSlots::start().map_err(ServeError::Runtime)?;
+    let calls = CallPool::new(slots.clone(), faults.clone());
+    let stores = variants::open(&options.steps, &options.addresses, &calls).await?;
     let run_streams = RunStreams {
         reader: Arc::clone(&stores.reader),
-        slots: ThreadSlots::start().map_err(ServeError::Runtime)?,
+        slots,
+        own_threads: (options.steps == Steps::start()).then(|| StreamThreads::new(faults)),
         idle_max: options.stream_idle_max,
     };
     let app = App {

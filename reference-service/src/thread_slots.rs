@@ -52,6 +52,13 @@ impl ThreadSlots {
             .expect("nobody closes the semaphore")
     }
 
+    /// A slot, if one is free now and nobody waits for it.
+    #[must_use]
+    pub fn take_free(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed: no permit is the only reason.
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
     /// What opening a database session takes: a slot, and a way to a thread and back.
     pub async fn open_session(&self) {
         let slot = self.take().await;

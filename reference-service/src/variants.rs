@@ -7,9 +7,11 @@ use thiserror::Error;
 use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
 use crate::stores::{SqlStores, StoreError, Stores};
+use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod threads;
 
 /// Where the servers are.
 #[derive(Debug, Clone)]
@@ -49,12 +51,17 @@ pub enum ConnectError {
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
-/// Every state opens one more, for the access check, which is awaited in every state.
+/// Every state opens one more, for the access check, which is awaited in every state. The start
+/// makes its calls in `calls`.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
-pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
-    let mut sql = SqlByVariant::new(&addresses.database_url);
+pub async fn open(
+    steps: &Steps,
+    addresses: &Addresses,
+    calls: &CallPool,
+) -> Result<Stores, ConnectError> {
+    let mut sql = SqlByVariant::new(&addresses.database_url, calls);
     let access = asynchronous::access::open(&addresses.database_url).await?;
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
     let history = sql.stores(steps.variant_of(Step::ChatHistory)).await?;
@@ -68,19 +75,29 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
     };
     let streams = match steps.variant_of(Step::StreamManager) {
         Variant::Blocking => blocking::streams::store(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::streams::store(blocking::streams::store(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
+    };
+    let block = match steps.variant_of(Step::StreamReader) {
+        Variant::Threads => blocking::stream_reader::BLOCK_AT_THE_START,
+        Variant::Blocking | Variant::Async => blocking::stream_reader::BLOCK,
     };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::redis::stores(blocking::redis::open(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
     let notifier = match &addresses.notify_url {
-        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url)?),
+        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
         None => None,
     };
     Ok(Stores {
         streams,
-        reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        reader: blocking::stream_reader::reader(&addresses.redis_url, block)?,
         access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
@@ -93,9 +110,15 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
     })
 }
 
-fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, NotifyError> {
+fn notifier(
+    variant: Variant,
+    url: &HookUrl,
+    calls: &CallPool,
+) -> Result<Arc<dyn Notifier>, NotifyError> {
+    let blocking = || Arc::new(blocking::notifier::HookNotifier::new(url));
     Ok(match variant {
-        Variant::Blocking => Arc::new(blocking::notifier::HookNotifier::new(url)),
+        Variant::Blocking => blocking(),
+        Variant::Threads => threads::notifier::notifier(blocking(), calls),
         Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
     })
 }
@@ -103,15 +126,19 @@ fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, Notify
 /// The stores in PostgreSQL, opened when the first step asks for their variant.
 struct SqlByVariant<'a> {
     database_url: &'a str,
+    calls: &'a CallPool,
     blocking: Option<Arc<dyn SqlStores>>,
+    on_threads: Option<Arc<dyn SqlStores>>,
     asynchronous: Option<Arc<dyn SqlStores>>,
 }
 
 impl<'a> SqlByVariant<'a> {
-    fn new(database_url: &'a str) -> Self {
+    fn new(database_url: &'a str, calls: &'a CallPool) -> Self {
         Self {
             database_url,
+            calls,
             blocking: None,
+            on_threads: None,
             asynchronous: None,
         }
     }
@@ -119,6 +146,7 @@ impl<'a> SqlByVariant<'a> {
     async fn stores(&mut self, variant: Variant) -> Result<Arc<dyn SqlStores>, ConnectError> {
         let slot = match variant {
             Variant::Blocking => &mut self.blocking,
+            Variant::Threads => &mut self.on_threads,
             Variant::Async => &mut self.asynchronous,
         };
         if let Some(stores) = slot {
@@ -126,6 +154,9 @@ impl<'a> SqlByVariant<'a> {
         }
         let stores = match variant {
             Variant::Blocking => blocking::postgres::open(self.database_url)?,
+            Variant::Threads => {
+                threads::sql::stores(blocking::postgres::open(self.database_url)?, self.calls)
+            }
             Variant::Async => asynchronous::postgres::open(self.database_url).await?,
         };
         Ok(Arc::clone(slot.insert(stores)))

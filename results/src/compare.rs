@@ -84,6 +84,8 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
             ..contrast(ArmName::Before)?
         });
     }
+    let step = record.step.as_ref();
+    let policy = step.map_or_else(|| policy.clone(), |step| policy.for_step(step));
     let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
     // Every test and bound of a look is at the level of that look.

@@ -101,6 +101,11 @@ impl RunRecord {
         })
     }
 
+    /// The pairs, or triples, of which each arm has a valid and whole block at every level.
+    pub fn complete_pairs(&self) -> BTreeSet<u32> {
+        Triples::of(self).complete
+    }
+
     /// Everything but the blocks, which are the bulk.
     fn without_blocks(&self) -> Self {
         Self {

@@ -107,6 +107,7 @@ fn snapshot(start_id: &str, requests: u64) -> String {
         loop_lag: None,
         workers: Vec::new(),
         pool: None,
+        counters: None,
         causes: None,
         stalls: None,
         threads: wire::Threads {

@@ -12,7 +12,7 @@ use crate::auth::{
 /// Where accounts are kept.
 pub trait AuthStore: Send + Sync {
     /// Takes a connection for the statements of one request.
-    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>>;
+    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession>>;
 }
 
 /// A connection on loan. It must not be held while anything but the database is waited for: in

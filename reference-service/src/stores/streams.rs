@@ -1,5 +1,6 @@
 //! Runs and their streams in Redis; step 1.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{StoreError, StoreFuture};
@@ -47,7 +48,8 @@ pub trait StreamConnection: Send {
 /// left it there.
 pub trait StreamReader: Send + Sync {
     /// Calls `on_event` for each event after `cursor` (from it on, if it is given), until the
-    /// run ends, its stream is gone, or nothing has come for `idle_max`. Blocks.
+    /// run ends, its stream is gone, nothing has come for `idle_max`, or `given_up` is found set,
+    /// which is looked at between two reads. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] if Redis goes away or refuses the cursor.
@@ -56,6 +58,7 @@ pub trait StreamReader: Send + Sync {
         run: &Run,
         cursor: Option<&str>,
         idle_max: Duration,
+        given_up: &AtomicBool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Followed, StoreError>;
 }
@@ -69,4 +72,6 @@ pub enum Followed {
     Gone,
     /// Nothing came for too long: its worker is most likely dead.
     Idle,
+    /// Nobody waits for it any longer.
+    GivenUp,
 }

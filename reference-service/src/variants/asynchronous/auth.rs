@@ -12,10 +12,10 @@ use crate::stores::StoreFuture;
 use crate::stores::auth::{AuthSession, AuthStore};
 
 impl AuthStore for PostgresStores {
-    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>> {
+    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession>> {
         Box::pin(async move {
             let connection = acquire(&self.pool).await?;
-            Ok(Box::new(Session { connection }) as Box<dyn AuthSession + '_>)
+            Ok(Box::new(Session { connection }) as Box<dyn AuthSession>)
         })
     }
 }

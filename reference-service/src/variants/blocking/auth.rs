@@ -50,19 +50,19 @@ type ProviderRow = (
 );
 
 impl AuthStore for PostgresStores {
-    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>> {
+    fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession>> {
         Box::pin(async move {
             let connection = self.pool.get()?;
-            Ok(Box::new(Session { connection }) as Box<dyn AuthSession + '_>)
+            Ok(Box::new(Session { connection }) as Box<dyn AuthSession>)
         })
     }
 }
 
-struct Session<'a> {
-    connection: Pooled<'a, Postgres>,
+struct Session {
+    connection: Pooled<Postgres>,
 }
 
-impl AuthSession for Session<'_> {
+impl AuthSession for Session {
     fn user_by_uid<'a>(&'a mut self, uid: &'a str) -> StoreFuture<'a, Option<User>> {
         Box::pin(async move { self.user(SELECT_USER_BY_UID, uid) })
     }
@@ -177,7 +177,7 @@ impl AuthSession for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl Session {
     fn user(&mut self, sql: &'static str, key: &str) -> Result<Option<User>, StoreError> {
         let rows: Vec<(String, String, Option<String>)> =
             Statement::<(Text, Text, Nullable<Text>)>::new(sql, &[Bind::Text(key)])

@@ -5,7 +5,7 @@
 //! before a step which the service being migrated never had, and the step would seem to save them.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::stores::{POOL_KEPT, POOL_MAX, POOL_WAIT};
@@ -43,22 +43,22 @@ struct State<T> {
 
 impl<C: Connect> Pool<C> {
     /// Opens the connections that are kept.
-    pub(super) fn open(connect: C) -> Result<Self, C::Error> {
+    pub(super) fn open(connect: C) -> Result<Arc<Self>, C::Error> {
         let idle = (0..POOL_KEPT)
             .map(|_| connect.connect())
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
+        Ok(Arc::new(Self {
             connect,
             state: Mutex::new(State {
                 idle,
                 open: POOL_KEPT,
             }),
             given_back: Condvar::new(),
-        })
+        }))
     }
 
     /// An idle connection that still works, or a new one.
-    pub(super) fn get(&self) -> Result<Pooled<'_, C>, C::Error> {
+    pub(super) fn get(self: &Arc<Self>) -> Result<Pooled<C>, C::Error> {
         let deadline = Instant::now() + POOL_WAIT;
         let mut state = self.lock();
         loop {
@@ -66,7 +66,7 @@ impl<C: Connect> Pool<C> {
                 drop(state);
                 if self.connect.is_alive(&mut connection) {
                     return Ok(Pooled {
-                        pool: self,
+                        pool: Arc::clone(self),
                         connection: Some(connection),
                     });
                 }
@@ -77,7 +77,7 @@ impl<C: Connect> Pool<C> {
                 drop(state);
                 return match self.connect.connect() {
                     Ok(connection) => Ok(Pooled {
-                        pool: self,
+                        pool: Arc::clone(self),
                         connection: Some(connection),
                     }),
                     Err(error) => {
@@ -102,7 +102,7 @@ impl<C: Connect> Pool<C> {
 
     /// Forgets the idle connections and opens a new one, for callers that found one of them closed
     /// by the server: the others are most likely closed too.
-    pub(super) fn replace(&self) -> Result<Pooled<'_, C>, C::Error> {
+    pub(super) fn replace(self: &Arc<Self>) -> Result<Pooled<C>, C::Error> {
         let mut state = self.lock();
         let stale = std::mem::take(&mut state.idle);
         state.open -= u32::try_from(stale.len()).expect("never more than the pool keeps");
@@ -136,26 +136,26 @@ impl<C: Connect> Pool<C> {
 }
 
 /// A connection on loan.
-pub(super) struct Pooled<'a, C: Connect> {
-    pool: &'a Pool<C>,
+pub(super) struct Pooled<C: Connect> {
+    pool: Arc<Pool<C>>,
     /// Only `None` while it is dropped.
     connection: Option<C::Connection>,
 }
 
-impl<C: Connect> Deref for Pooled<'_, C> {
+impl<C: Connect> Deref for Pooled<C> {
     type Target = C::Connection;
     fn deref(&self) -> &Self::Target {
         self.connection.as_ref().expect("present until dropped")
     }
 }
 
-impl<C: Connect> DerefMut for Pooled<'_, C> {
+impl<C: Connect> DerefMut for Pooled<C> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.connection.as_mut().expect("present until dropped")
     }
 }
 
-impl<C: Connect> Drop for Pooled<'_, C> {
+impl<C: Connect> Drop for Pooled<C> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.pool.give_back(connection);

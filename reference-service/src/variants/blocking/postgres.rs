@@ -29,7 +29,7 @@ pub(crate) fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, StoreError>
 }
 
 pub(super) struct PostgresStores {
-    pub(super) pool: Pool<Postgres>,
+    pub(super) pool: Arc<Pool<Postgres>>,
 }
 
 impl UsageStore for PostgresStores {

@@ -30,7 +30,7 @@ fn client(redis_url: &str) -> RedisResult<Client> {
 
 /// The tunnel's records: a shared, pooled client, GET and EXISTS.
 struct Tunnel {
-    pool: Pool<Redis>,
+    pool: Arc<Pool<Redis>>,
 }
 
 impl TunnelStore for Tunnel {
