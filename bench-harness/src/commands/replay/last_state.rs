@@ -117,6 +117,11 @@ impl LastState {
 }
 
 impl Proof {
+    /// Whether every route was exercised and made no call that can block.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.verdict() == Verdict::Pass
+    }
+
     fn verdict(&self) -> Verdict {
         let is_blind = matches!(self.certificate.method, ProofMethod::Unsupported { .. });
         match proof::overall(&self.routes) {
