@@ -159,8 +159,8 @@ impl Ledger {
 
     /// All measurements, each with its step.
     pub fn rows(&self) -> impl Iterator<Item = (&Step, &Row)> {
-        let rows = |step| std::iter::repeat(step).zip(step_rows(step));
-        self.steps.iter().flat_map(rows)
+        let steps = self.steps.iter();
+        steps.flat_map(|step| step.rows.iter().map(move |row| (step, row)))
     }
 
     /// Whether the start was measured beside any step.
@@ -179,7 +179,10 @@ impl Ledger {
             return String::new();
         }
         let kept = of(Decision::Keep).len() as u64;
-        let mut parts = vec![format!("{} kept", wording::plural(kept, "step"))];
+        let mut parts = Vec::new();
+        if kept > 0 {
+            parts.push(format!("{} kept", wording::plural(kept, "step")));
+        }
         let others = [
             (Decision::Revert, "reverted"),
             (Decision::Undecided, "undecided"),
@@ -192,10 +195,6 @@ impl Ledger {
         }
         parts.join(", ")
     }
-}
-
-fn step_rows(step: &Step) -> std::slice::Iter<'_, Row> {
-    step.rows.iter()
 }
 
 /// The answer over all steps: the worst of them. `None` without any.

@@ -23,6 +23,8 @@ pub(crate) struct ReplayDocument {
     pub(crate) minutes: f64,
     /// What serves the start of the migration.
     pub(crate) start_command: String,
+    /// Why it is no pass, as far as `comparisons`, `capacities` and `notes` don't say so.
+    pub(crate) reasons: Vec<String>,
     /// Every step that was asked for, in the plan's order.
     pub(crate) steps: Vec<ReplayedStepDocument>,
     /// Steps that regressed: named, and in no later version.

@@ -70,22 +70,22 @@ pub(crate) fn render(subject: &Subject<'_>) -> Option<String> {
     }))
 }
 
-/// Zero stands on the floor, whatever the scale; what was there before a step must stay readable.
-fn fit(courses: impl Iterator<Item = Course> + Clone) -> Vertical {
-    let earlier = |course: Course| [course.start, Some(course.before)].into_iter().flatten();
-    let earlier = courses.clone().flat_map(earlier);
-    let positive = earlier.map(|of| of.value).filter(|value| *value > 0.0);
-    let typical_min = positive.fold(f64::INFINITY, f64::min);
-    let all = courses.flat_map(|course| {
-        let start = course.start.map_or(0.0, |start| start.value);
-        [start, course.before.value, course.after.value]
-    });
-    let typical_min = if typical_min.is_finite() {
-        typical_min
-    } else {
-        0.0
-    };
-    Vertical::fit(typical_min, all.fold(0.0, f64::max))
+/// Values that lie too far apart for one linear axis stand on a logarithmic one, down to this share of
+/// the largest; what is less, and zero, on its floor.
+const SMALLEST_SHARE: f64 = 1e-6;
+
+fn fit(courses: impl Iterator<Item = Course>) -> Vertical {
+    let values: Vec<f64> = courses
+        .flat_map(|course| {
+            let start = course.start.into_iter();
+            start.chain([course.before, course.after])
+        })
+        .map(|measured| measured.value)
+        .collect();
+    let max = values.iter().copied().fold(0.0, f64::max);
+    let shown = |value: &f64| *value > max * SMALLEST_SHARE;
+    let min = values.into_iter().filter(shown).fold(max, f64::min);
+    Vertical::fit(min, max)
 }
 
 /// The middle of one of so many equal parts of the plot.

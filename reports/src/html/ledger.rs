@@ -49,15 +49,17 @@ fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt
         table::text("Title and PR branch"),
         table::text("Risk"),
     ];
-    if with_start {
-        columns.extend(["p95", "p95 since start", "Blocked", "Threads"].map(table::number));
-    } else {
-        columns.extend(["p95 before → after", "Blocked before → after"].map(table::number));
-    }
-    let against = if with_start {
-        "Each step against the state before it and against the start: values are start → before → after"
-    } else {
-        "Each step against the state before it"
+    let values: &[&str] = match with_start {
+        true => &["p95", "p95 since start", "Blocked", "Threads"],
+        false => &["p95 before → after", "Blocked before → after"],
+    };
+    columns.extend(values.iter().copied().map(table::number));
+    let against = match with_start {
+        true => {
+            "Each step against the state before it and against the start: values are start → before → after, \
+             and two values where the start is what was before"
+        }
+        false => "Each step against the state before it",
     };
     writeln!(out, "<div data-link=\"{LINK}\">")?;
     table::open_with_class(
@@ -71,18 +73,21 @@ fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt
     )?;
     for (index, ((step, row), entry)) in ledger.rows().zip(entries).enumerate() {
         let mut cells = step_cells(*entry, step, row);
-        cells.push(p95(row));
-        if with_start {
-            cells.push(since_start(row.since_start.as_ref()));
-        }
-        cells.push(course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000));
-        if with_start {
-            cells.push(course(Metric::Threads, row.threads));
-        }
+        let mut numbers = vec![p95(row)];
+        numbers.extend(with_start.then(|| since_start(row.since_start.as_ref())));
+        numbers.push(course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000));
+        numbers.extend(with_start.then(|| course(Metric::Threads, row.threads)));
+        let labelled = values.iter().zip(numbers);
+        cells.extend(labelled.map(|(name, number)| format!("{}{number}", head(name))));
         table::keyed_row(out, &charts::row_key(index), &columns, &cells)?;
     }
     table::close(out)?;
     writeln!(out, "</div>")
+}
+
+/// The name of a column beside its value: on a narrow page a row is a list, with no head above it.
+fn head(name: &str) -> String {
+    format!("<span class=\"head\" aria-hidden=\"true\">{name} </span>")
 }
 
 /// What a step is and what to do with it. Where it has several measurements, each row says which.
@@ -114,7 +119,7 @@ fn step_cells(entry: usize, step: &Step, row: &Row) -> Vec<String> {
             answer::pill(row.verdict)
         ),
         format!("{}{branch}", or_dash(&step.title)),
-        or_dash(&step.risk),
+        format!("{}{}", head("Risk"), or_dash(&step.risk)),
     ]
 }
 
@@ -194,13 +199,19 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
 
 /// Charts over all steps of the plan, where there are at least two.
 fn timeline(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
+    let with_start = ledger.has_start();
+    // Where the start isn't told apart, it is what was before the step.
+    let from_start = |course: Course| Course {
+        start: course.start.or(with_start.then_some(course.before)),
+        ..course
+    };
     let marks = |of: fn(&Row) -> Option<Course>| -> Vec<steps::Mark> {
         let rows = ledger.rows().enumerate();
         rows.filter(|(_, (step, _))| step.is_planned)
             .map(|(index, (step, row))| steps::Mark {
                 row: index,
                 name: escape::visible(&step.id).chars().take(6).collect(),
-                course: of(row),
+                course: of(row).map(from_start),
             })
             .collect()
     };
@@ -233,7 +244,7 @@ fn timeline(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
     if figures.is_empty() {
         return Ok(());
     }
-    let start = match ledger.has_start() {
+    let start = match with_start {
         true => "<span class=\"start\"><i aria-hidden=\"true\"></i> start of the migration</span> ",
         false => "",
     };

@@ -16,7 +16,8 @@ pub(super) fn write(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
     if with_start {
         writeln!(
             out,
-            "Each step against the state before it and against the start: values are start → before → after.\n\n\
+            "Each step against the state before it and against the start: values are start → before → after, and two values \
+             where the start is what was before.\n\n\
              | step | title | branch | risk | decision | p95 | p95 since start | blocked per 1 000 requests | threads |\n\
              |---|---|---|---|---|---|---|---|---|"
         )?;

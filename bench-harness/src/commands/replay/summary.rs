@@ -1,6 +1,6 @@
 //! What a replay comes to: its verdict, in words, and as a document.
 
-use unstall_bench_harness::proof::{self, JudgedRoute};
+use unstall_bench_harness::proof::JudgedRoute;
 use unstall_loop_monitor::certificate::RouteVerdict;
 use unstall_results::comparison::{Decision, Verdict};
 use unstall_results::design::ArmName;
@@ -22,6 +22,32 @@ pub(crate) fn verdict(replay: &Replay<'_>, last_state: Option<&LastState>) -> Op
     measured.max(last_state.map(LastState::verdict))
 }
 
+/// Why it is no pass, as far as no comparison says so.
+fn reasons(replay: &Replay<'_>, last_state: Option<&LastState>) -> Vec<String> {
+    let left_out = replay.course.left_out().iter();
+    let mut reasons: Vec<String> = left_out.map(|id| format!("step {id} regressed")).collect();
+    let Some(state) = last_state else {
+        return reasons;
+    };
+    match &state.blocked {
+        Some(blocked) if blocked.failures > 0 => {
+            reasons.push(format!(
+                "{} requests of the last state failed",
+                blocked.failures
+            ));
+        }
+        Some(blocked) if !blocked.free => {
+            reasons.push("the loop of the last state was blocked".to_owned());
+        }
+        Some(_) => {}
+        None => reasons.push("nobody could tell whether the last state blocks".to_owned()),
+    }
+    if state.proof.as_ref().is_none_or(|proof| !proof.is_whole()) {
+        reasons.push("not every route of the last state is proven".to_owned());
+    }
+    reasons
+}
+
 /// Step by step and of the last state, behind the tables.
 pub(crate) fn text(replay: &Replay<'_>, last_state: Option<&LastState>, minutes: f64) -> String {
     let mut text = String::from("\nThe migration\n");
@@ -38,8 +64,14 @@ pub(crate) fn text(replay: &Replay<'_>, last_state: Option<&LastState>, minutes:
         ),
     }
     let overall = verdict(replay, last_state).map_or("nothing was judged", judgement::name);
+    let reasons = reasons(replay, last_state).join(", ");
+    let because = if reasons.is_empty() {
+        reasons
+    } else {
+        format!(" ({reasons})")
+    };
     text.push_str(&format!(
-        "\nOverall: {overall}, after {minutes:.1} minutes\n"
+        "\nThe replay: {overall}{because}, after {minutes:.1} minutes\n"
     ));
     text
 }
@@ -86,8 +118,7 @@ fn state_text(replay: &Replay<'_>, state: &LastState) -> String {
 /// One line if all is proven, else one for each route that isn't, with the first that blocks it;
 /// all of it is in the certificate.
 fn proof_text(proof: &Proof) -> String {
-    let proven = proof::overall(&proof.routes) == RouteVerdict::Proven && !proof.interrupted;
-    if proven {
+    if proof.is_whole() {
         let requests: u64 = proof.routes.iter().map(requests).sum();
         return format!(
             "  Proof: {} routes, none made a call that can block ({requests} requests)\n",
@@ -146,6 +177,7 @@ pub(crate) fn document(
         triples: replay.arguments.triples(),
         minutes,
         start_command: replay.course.start(),
+        reasons: reasons(replay, last_state),
         steps: steps.collect::<anyhow::Result<_>>()?,
         left_out: replay.course.left_out().to_vec(),
         last_state: last_state.map(|state| LastStateDocument {
