@@ -36,6 +36,10 @@ mod block_start;
 
 pub(crate) use block_start::BlockStartArguments;
 
+mod replay;
+
+pub(crate) use replay::ReplayArguments;
+
 mod report;
 
 pub(crate) use report::{ReportArguments, ReportFormat};
@@ -84,6 +88,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Replay migration steps on private servers, compare, judge, write the HTML report
     Demo(DemoArguments),
+    /// Replay a whole migration: each step against the one before it and against the start, the
+    /// ledger, and what the last state can take and is proven of
+    Replay(ReplayArguments),
     /// Measure one version of a running service
     Run(RunArguments),
     /// Measure two versions in interleaved blocks, and judge the second against the first
@@ -129,6 +136,7 @@ impl Command {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Demo(_) => "demo",
+            Self::Replay(_) => "replay",
             Self::Run(_) => "run",
             Self::Ab(_) => "ab",
             Self::Calibrate(_) => "calibrate",
@@ -162,7 +170,8 @@ pub(crate) struct DemoArguments {
     /// Folder for report.html, the records and the ledger; earlier results there are kept aside
     #[arg(long, value_name = "DIR", default_value = "unstall-demo")]
     pub(crate) out: PathBuf,
-    /// Steps of the shipped migration plan to replay [default: 1,2a,2c,2d,3; with --quick 2a,3]
+    /// Steps of the shipped migration plan to replay, each with its first scenario
+    /// [default: 1,2a,2c,2d,3; with --quick 2a,3]
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     steps: Option<Vec<String>>,
     /// Measure the version before each step against itself: any regression is a false alarm
@@ -218,8 +227,8 @@ pub(crate) struct ScenarioArguments {
 /// `unstall run`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  unstall run tunnel --target http://127.0.0.1:8001 -c 10,20,50 \
-                        --out before.json\n  unstall run tunnel --target http://127.0.0.1:8001 \
+    after_help = "Examples:\n  unstall run tunnel-github --target http://127.0.0.1:8001 -c 10,20,50 \
+                        --out before.json\n  unstall run tunnel-github --target http://127.0.0.1:8001 \
                         --rate 50,100 --duration 30s\n\nExits 0 when it measured, 3 when the numbers \
                         can't be used. Judging takes `unstall ab`."
 )]
@@ -241,7 +250,7 @@ pub(crate) struct RunArguments {
     pub(crate) requests: Option<u64>,
     /// The same as times that each user goes through the scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    #[arg(conflicts_with = "rate")]
+    #[arg(conflicts_with_all = ["rate", "open"])]
     pub(crate) rounds: Option<u64>,
     #[command(flatten)]
     pub(crate) open: OpenArguments,
@@ -255,7 +264,7 @@ pub(crate) struct RunArguments {
 /// `unstall ab`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  unstall ab tunnel --before 'old-server --port {port}' \
+    after_help = "Examples:\n  unstall ab tunnel-github --before 'old-server --port {port}' \
                         --after 'new-server --port {port}' --out ab.json\n  \
                         unstall ab my.toml --before http://127.0.0.1:8001 \
                         --after http://127.0.0.1:8002\n\n\

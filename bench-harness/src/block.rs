@@ -10,7 +10,8 @@ use unstall_results::policy::{
     GENERATOR_BUSY_SHARE_MAX, GENERATOR_LAG_P99_US_MAX, Policy, STEAL_SHARE_MAX,
 };
 use unstall_results::record::{
-    Block, BlockValidity, LocalFault, MonitorEndpoint, ProbeSamples, ProcessUse, Stalls, Watched,
+    BackgroundSamples, Block, BlockValidity, LocalFault, MonitorEndpoint, ProbeSamples, ProcessUse,
+    Stalls, Watched,
 };
 use unstall_scenarios::plan::Plan;
 
@@ -127,7 +128,7 @@ pub fn measure(
     }
     let cpu_before = CpuTimes::now();
     let pressure_before = CpuPressure::now();
-    let measurement = warm.measure()?;
+    let mut measurement = warm.measure()?;
     let pressure_after = CpuPressure::now();
     let cpu_after = CpuTimes::now();
     let watched = watch.map(|watch| {
@@ -143,6 +144,7 @@ pub fn measure(
         Ok(Sight::Seen(before)) => monitor.edge_after(before, LOOKS_AFTER),
         _ => Ok(Sight::Nothing),
     };
+    measurement.held = None;
     let surroundings = Surroundings {
         process_start_id: start_id(&before, service),
         process,
@@ -189,22 +191,24 @@ fn assemble(
 ) -> MeasuredBlock {
     let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
     let (delta, mut warnings) = monitor_delta(plan, probe_path, &surroundings);
-    let (mut monitor, mut of_probe) =
-        delta.map_or((None, None), |delta| (Some(delta.monitor), delta.probe));
-    if monitor
-        .take_if(|seen| misses_requests(seen, &measurement.endpoints))
-        .is_some()
-    {
-        of_probe = None;
-        warnings.push(REQUESTS_UNSEEN.to_owned());
-    }
-    let stalls = match monitor {
+    let delta = delta.filter(|delta| {
+        let is_whole = !misses_requests(&delta.monitor, &measurement.endpoints);
+        if !is_whole {
+            warnings.push(REQUESTS_UNSEEN.to_owned());
+        }
+        is_whole
+    });
+    let stalls = match delta {
         Some(_) => found_stalls(plan, &surroundings, &mut measurement, &mut warnings),
         None => None,
     };
+    let (monitor, service_counters, of_probe) = delta.map_or((None, None, None), |delta| {
+        (Some(delta.monitor), delta.service_counters, delta.probe)
+    });
     let (probe, probe_refusal) = probed(&measurement, of_probe);
     warnings.extend(probe.as_ref().and_then(bystander::doubt));
     warnings.extend(gone(&measurement, spec));
+    warnings.extend(measurement.background.as_ref().and_then(let_go));
     warnings.extend(measurement.doubtful_gaps());
     let (watch, watch_refusal) = seen_or_refused(surroundings.watched, &mut warnings);
     let validity = validity(&measurement, spec, surroundings.steal_share, &warnings);
@@ -225,8 +229,10 @@ fn assemble(
         generator_lag: measurement.generator_lag,
         endpoints: measurement.endpoints,
         probe,
+        background: measurement.background,
         series: measurement.series,
         monitor,
+        service_counters,
         process: surroundings.process,
         watch,
         open: measurement.open,
@@ -289,6 +295,33 @@ fn gone(measurement: &BlockMeasurement, spec: &BlockSpec) -> Option<String> {
             measurement.offered,
         )
     })
+}
+
+/// What kept a background from being as large as it was to be, which is the service's doing, and
+/// may be the very thing that the scenario is there to show.
+fn let_go(background: &BackgroundSamples) -> Option<String> {
+    let BackgroundSamples {
+        users,
+        open_at_begin,
+        open_at_end,
+        ended,
+        errors,
+        local_faults: _, // said where they make the block invalid
+    } = background;
+    if open_at_begin.min(open_at_end) == users && errors.is_empty() {
+        return None;
+    }
+    let mut seen = format!(
+        "beside the load {users} streams were to be held open: {open_at_begin} were when it began, \
+         {open_at_end} when it ended"
+    );
+    if *ended > 0 {
+        seen += &format!("; {ended} came to their end and were opened again");
+    }
+    for (kind, count) in errors {
+        seen += &format!("; {count} failed ({})", kind.as_str());
+    }
+    Some(seen)
 }
 
 /// What was seen of the loops, and why nothing was, which is also a warning.
@@ -410,7 +443,9 @@ fn validity(
     notes: &[String],
 ) -> BlockValidity {
     let mut reasons = Vec::new();
-    for (fault, count) in &measurement.local_faults {
+    let of_background = measurement.background.iter();
+    let of_background = of_background.flat_map(|background| &background.local_faults);
+    for (fault, count) in measurement.local_faults.iter().chain(of_background) {
         reasons.push(match fault {
             LocalFault::NoDescriptors => {
                 let most = limits::descriptors_allowed();

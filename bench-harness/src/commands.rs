@@ -10,8 +10,10 @@ mod capacity;
 mod compare;
 mod demo;
 mod gate;
+mod migration_step;
 mod prove;
 mod prove_process;
+mod replay;
 mod report;
 mod results;
 mod run;
@@ -23,6 +25,7 @@ mod watch;
 pub(crate) fn execute(command: Command, console: &Console) -> anyhow::Result<Outcome> {
     match command {
         Command::Demo(arguments) => demo::execute(&arguments, console),
+        Command::Replay(arguments) => replay::execute(&arguments, console),
         Command::Run(arguments) => run::execute(&arguments, console),
         Command::Ab(arguments) => ab::execute(&arguments, console),
         Command::Calibrate(arguments) => calibrate::execute(arguments, console),

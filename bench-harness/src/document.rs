@@ -21,6 +21,7 @@ pub(crate) mod known_change;
 pub(crate) mod measurement;
 mod objective;
 pub(crate) mod proof;
+pub(crate) mod replay;
 pub(crate) mod selftest;
 mod stored;
 pub(crate) mod torture;
@@ -33,7 +34,7 @@ pub(crate) use stored::StoredDocument;
 
 const SCHEMA_NAME: &str = "unstall.result";
 const SCHEMA_MAJOR: u32 = 1;
-const SCHEMA_MINOR: u32 = 4;
+const SCHEMA_MINOR: u32 = 5;
 
 /// What `unstall --json` prints, whatever the command.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -97,6 +98,8 @@ pub(crate) struct Content {
     pub(crate) torture: Option<torture::TortureDocument>,
     /// What `selftest gate` found; else `null`. Since 1.4.
     pub(crate) known_changes: Option<known_change::KnownChangeDocument>,
+    /// A migration step by step, for `replay`; else `null`. Since 1.5.
+    pub(crate) replay: Option<replay::ReplayDocument>,
     /// What was seen of a process, for `watch`.
     pub(crate) watch: Option<WatchSummary>,
     /// Records on disk, for `results`. Since 1.4.

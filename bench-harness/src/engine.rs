@@ -12,6 +12,7 @@ mod access;
 mod answer;
 mod answer_body;
 pub(crate) mod asking;
+mod background;
 mod brotli;
 mod coding;
 mod connection;
@@ -66,6 +67,7 @@ use unstall_scenarios::scope::Scope;
 
 pub use access::{Access, AccessError, TargetOptions};
 pub use asking::reach;
+pub use background::Held;
 pub use error::{EngineError, ReachError, SetupFailure};
 pub use hosts::{HostError, services};
 pub(crate) use measurement::monotonic_ns;
@@ -82,6 +84,7 @@ pub use target::{Target, TargetError};
 pub use tls::TlsError;
 pub use under_way::{RequestTimes, UnderWay};
 
+use background::Background;
 use dispatch::{FreeUsers, Lane};
 use exchange::Client;
 use generator::{Finished, Job};
@@ -126,10 +129,12 @@ pub struct WarmBlock {
     go: watch::Sender<Option<Instant>>,
     threads: Vec<JoinHandle<io::Result<Finished>>>,
     probe: Option<Bystander>,
+    background: Option<Background>,
 }
 
 impl WarmBlock {
-    /// Runs setup and warm-up; returns when every user stands at the barrier.
+    /// Runs setup and warm-up, then opens the background's streams; returns when every user stands
+    /// at the barrier.
     ///
     /// # Errors
     /// A failed setup, a scenario that can't be driven, or a machine out of threads.
@@ -163,6 +168,7 @@ impl WarmBlock {
             go: watch::Sender::new(None),
             threads: Vec::new(),
             probe: None,
+            background: None,
         };
         if let Some(probe) = &spec.probe {
             let probe = Bystander::start(hosts.target(), probe, stop, block.go.subscribe());
@@ -187,6 +193,16 @@ impl WarmBlock {
         }
         drop(events_sender);
         block.await_warm(&events, users)?;
+        if let Some(beside) = &plan.background {
+            block.background = Some(Background::start(background::Job {
+                users: beside.users,
+                plan: Arc::clone(&beside.plan),
+                hosts,
+                run_values,
+                seed: spec.seed,
+                stop: stop.clone(),
+            })?);
+        }
         Ok(block)
     }
 
@@ -205,6 +221,8 @@ impl WarmBlock {
         let start = Start::now();
         self.go.send_replace(Some(start.begun));
         let finished = self.join_threads()?;
+        let mut background = self.background.take();
+        let seen = background.as_mut().map(Background::look).transpose()?;
         let probe = self.probe.take().map(Bystander::end).transpose()?;
         self.progress.enter(Phase::Done);
 
@@ -212,6 +230,8 @@ impl WarmBlock {
         let mut measurement =
             BlockMeasurement::join(&self.plan, start, finished, &self.series, ended);
         measurement.probe = probe;
+        measurement.background = seen;
+        measurement.held = background.map(Held::new);
         Ok(measurement)
     }
 

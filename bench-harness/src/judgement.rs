@@ -37,6 +37,8 @@ pub(crate) mod certified;
 pub(crate) const BEFORE: &str = ArmName::Before.as_str();
 /// See [`BEFORE`].
 pub(crate) const AFTER: &str = ArmName::After.as_str();
+/// The start of a migration, beside the two arms of one of its steps.
+pub(crate) const START: &str = ArmName::Start.as_str();
 /// The arm of a record of one version.
 pub(crate) const ONLY: &str = "run";
 
@@ -44,12 +46,35 @@ pub(crate) const ONLY: &str = "run";
 #[derive(Debug)]
 pub(crate) struct Judged {
     pub(crate) record: RunRecord,
+    /// The two versions of a step, of a record that has the start beside them: what is shown.
+    step: Option<RunRecord>,
     pub(crate) comparison: Option<Comparison>,
     /// How much it can take, of a record that asks for it.
     pub(crate) capacity: Option<Finding>,
 }
 
 impl Judged {
+    /// A record with what was concluded from it.
+    ///
+    /// # Errors
+    /// A question about capacity that can't be read.
+    fn of(record: RunRecord, comparison: Option<Comparison>) -> anyhow::Result<Self> {
+        let has_start = comparison
+            .as_ref()
+            .is_some_and(|of| of.from_start.is_some());
+        let step = has_start.then(|| record.contrast(ArmName::Before, ArmName::After));
+        Ok(Self {
+            step: step.transpose()?,
+            capacity: capacity(&record)?,
+            record,
+            comparison,
+        })
+    }
+
+    fn shown(&self) -> &RunRecord {
+        self.step.as_ref().unwrap_or(&self.record)
+    }
+
     /// What follows from its verdict by a policy.
     fn consequence(&self, policy: &Policy) -> Option<Consequence> {
         policy.consequence(self.verdict()?, self.record.interrupted)
@@ -109,11 +134,7 @@ impl Judgement {
         } else {
             None
         };
-        self.entries.push(Judged {
-            capacity: capacity(&record)?,
-            record,
-            comparison,
-        });
+        self.entries.push(Judged::of(record, comparison)?);
         Ok(())
     }
 
@@ -169,6 +190,18 @@ impl Judgement {
         Ok(())
     }
 
+    /// Adds a record that an earlier run has measured to its end.
+    ///
+    /// # Errors
+    /// When it asks for something that can't be read.
+    pub(crate) fn take_up(&mut self, record: RunRecord, path: PathBuf) -> anyhow::Result<()> {
+        self.conclude(Ended {
+            record,
+            path,
+            broken: None,
+        })
+    }
+
     /// Adds what a session measured. One that could not go on is invalid; one that was
     /// stopped too early to be compared is inconclusive.
     fn conclude(&mut self, ended: Ended) -> anyhow::Result<()> {
@@ -193,11 +226,7 @@ impl Judgement {
                 ),
             }
         }
-        self.entries.push(Judged {
-            capacity: capacity(&record)?,
-            record,
-            comparison,
-        });
+        self.entries.push(Judged::of(record, comparison)?);
         if let Some(error) = broken {
             self.leave_open(Verdict::Invalid, format!("{error:#}"));
         }
@@ -250,7 +279,7 @@ impl Judgement {
     }
 
     /// Something has no comparison: why, and what that makes of the whole.
-    fn leave_open(&mut self, verdict: Verdict, why: String) {
+    pub(crate) fn leave_open(&mut self, verdict: Verdict, why: String) {
         self.unjudged = self.unjudged.max(Some(verdict));
         self.notes.push(why);
     }
@@ -302,7 +331,7 @@ impl Judgement {
                 .entries
                 .iter()
                 .map(|entry| Entry {
-                    record: &entry.record,
+                    record: entry.shown(),
                     comparison: entry.comparison.as_ref(),
                 })
                 .collect(),
@@ -325,7 +354,7 @@ impl Judgement {
         }
         let comparisons = self.entries.iter().filter_map(|entry| {
             let comparison = entry.comparison.as_ref()?;
-            Some(ComparisonDocument::new(&entry.record, comparison))
+            Some(ComparisonDocument::new(entry.shown(), comparison))
         });
         let capacities = self.entries.iter().filter_map(|entry| {
             let finding = entry.capacity.as_ref()?;
@@ -355,7 +384,7 @@ impl Judgement {
     }
 }
 
-fn name(verdict: Verdict) -> &'static str {
+pub(crate) fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Inconclusive => "inconclusive",
@@ -405,11 +434,7 @@ pub(crate) fn against_each_other(records: &[RunRecord], policy: &Policy) -> anyh
     };
     let comparison = compare_unpaired(before, after, policy)
         .with_context(|| format!("`{}` and `{}` can't be compared", before.label, after.label))?;
-    Ok(Judged {
-        record: side_by_side(before, after),
-        comparison: Some(comparison),
-        capacity: None,
-    })
+    Judged::of(side_by_side(before, after), Some(comparison))
 }
 
 /// One record with both arms, so that a report can show them beside each other.

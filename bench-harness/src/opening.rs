@@ -12,7 +12,7 @@ use unstall_results::record::{
     self, Arm as ArmIdentity, EndpointIdentity, Harness, Load, OpenLoad, ProbeLoad, RunRecord,
     ScenarioIdentity, StepIdentity,
 };
-use unstall_scenarios::plan::{HttpVersion, Plan};
+use unstall_scenarios::plan::{Background, HttpVersion, Plan};
 use unstall_scenarios::{Inputs, catalogue};
 use unstall_testbed::Guard;
 
@@ -45,6 +45,10 @@ pub(crate) struct Opening<'a> {
 impl Opening<'_> {
     /// The session before its first block.
     pub(crate) fn session(self) -> anyhow::Result<Session> {
+        if let Some(background) = &self.plan.background {
+            // Services that are started take over what is allowed now.
+            limits::allow_connections(descriptors_beside(background), 0)?;
+        }
         let id = identity::new_id();
         let file = RecordFile::choose(self.placement, &self.plan.name, &id)?;
         let record = RunRecord {
@@ -65,7 +69,7 @@ impl Opening<'_> {
             scenario: ScenarioIdentity {
                 name: self.plan.name.clone(),
                 sha256: self.plan.sha256.clone(),
-                endpoints: self.plan.requests.iter().map(endpoint).collect(),
+                endpoints: endpoints(&self.plan),
             },
             load: self.load,
             step: self.step,
@@ -73,6 +77,7 @@ impl Opening<'_> {
             blocks: Vec::new(),
             interrupted: false,
             merged: None,
+            contrast: None,
         };
         Ok(Session {
             plan: self.plan,
@@ -85,6 +90,11 @@ impl Opening<'_> {
             exports: Exports::default(),
         })
     }
+}
+
+/// A scenario's requests, as a record has them.
+pub(crate) fn endpoints(plan: &Plan) -> Vec<EndpointIdentity> {
+    plan.requests.iter().map(endpoint).collect()
 }
 
 fn endpoint(request: &unstall_scenarios::plan::Request) -> EndpointIdentity {
@@ -160,9 +170,19 @@ pub(crate) fn allow_users(users: u32, plan: &Plan, target: Option<&Target>) -> a
     let started = Target::loopback(0);
     let services = engine::services(plan, target.unwrap_or(&started))?;
     let (connections, to_one_address) = connections_per_user(&services);
-    let users = u64::from(users);
-    limits::allow_connections(users * connections, users * to_one_address)?;
+    let (users, beside) = (u64::from(users), plan.background.as_ref());
+    let holders = beside.map_or(0, |background| u64::from(background.users));
+    limits::allow_connections(
+        users * connections + beside.map_or(0, descriptors_beside),
+        (users + holders) * to_one_address,
+    )?;
     Ok(())
+}
+
+/// A held stream's own descriptor, and what it may cost a service that is started here: the same,
+/// and a connection to a store, which is two more where a proxy of ours stands between.
+fn descriptors_beside(background: &Background) -> u64 {
+    u64::from(background.users) * 4
 }
 
 /// One user's connections, and as many of them as go to the same address by TCP.

@@ -1,6 +1,8 @@
-//! The demo's world: a private Redis and PostgreSQL behind proxies that give loopback the
-//! round trip of a network, and one state from which every block starts.
+//! The world of demo and replay: a private Redis and PostgreSQL behind proxies that give loopback the
+//! round trip of a network, stubs of the services that the measured one calls, and one state from
+//! which every block starts.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,8 +14,10 @@ use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Guard, Options, Testbed};
 
 use crate::agent_worker::AgentWorker;
 use crate::console::{Console, to_stderr};
-use crate::judgement::BEFORE;
 use crate::session::{Prepared, Stage, Turn};
+use peers::Peers;
+
+mod peers;
 
 /// Servers, proxies, and the versions that run against them.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub(crate) struct PrivateServers {
     // Before the testbed, so that nobody talks to servers that are going.
     redis: DelayProxy,
     postgres: DelayProxy,
+    peers: Peers,
     /// Answers messages; of the block that runs.
     worker: Option<AgentWorker>,
     /// Ends the worker if this process is killed.
@@ -32,8 +37,8 @@ pub(crate) struct PrivateServers {
     template: String,
     /// The round trip through a proxy, before the first block.
     measured: Duration,
-    before: String,
-    after: String,
+    /// The command of each arm.
+    versions: BTreeMap<&'static str, String>,
 }
 
 impl PrivateServers {
@@ -82,6 +87,7 @@ impl PrivateServers {
         Ok(Self {
             redis,
             postgres,
+            peers: Peers::start()?,
             worker: None,
             guard: Guard::new().context("the guard of the agent's worker could not be started")?,
             testbed,
@@ -89,15 +95,16 @@ impl PrivateServers {
             database: format!("unstall_demo_{}", std::process::id()),
             template,
             measured: measured.p50,
-            before: String::new(),
-            after: String::new(),
+            versions: BTreeMap::new(),
         })
     }
 
-    /// The versions that blocks run from now on.
-    pub(crate) fn set_versions(&mut self, before: String, after: String) {
-        self.before = before;
-        self.after = after;
+    /// The versions that blocks run from now on: the command of each arm.
+    pub(crate) fn set_versions(
+        &mut self,
+        versions: impl IntoIterator<Item = (&'static str, String)>,
+    ) {
+        self.versions = versions.into_iter().collect();
     }
 
     /// From what state each block starts, in the record's words.
@@ -120,6 +127,34 @@ impl PrivateServers {
         micros(self.measured)
     }
 
+    /// Brings the stores into the state from which a block starts, and says how to start a version
+    /// against them.
+    ///
+    /// # Errors
+    /// When a store or the worker can't be prepared.
+    pub(crate) fn command(&mut self, line: &str) -> anyhow::Result<ServiceCommand> {
+        if let Some(worker) = self.worker.take() {
+            worker.stop(&self.guard)?;
+        }
+        self.reset()?;
+        self.worker = Some(AgentWorker::start(
+            &self.reference,
+            &self.guard,
+            &self.testbed.redis_url(),
+            &self.testbed.database_url(&self.database),
+        )?);
+        let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
+        let database_url = self.testbed.database_url_through(postgres, &self.database);
+        let mut command = ServiceCommand::new(line);
+        let redis_url = self.testbed.redis_url_through(redis);
+        command.environment = self.peers.environment();
+        command.environment.extend([
+            ("DATABASE_URL".to_owned(), database_url),
+            ("REDIS_URL".to_owned(), redis_url),
+        ]);
+        Ok(command)
+    }
+
     fn reset(&self) -> anyhow::Result<()> {
         self.testbed
             .reset_database(&self.template, &self.database)?;
@@ -136,32 +171,13 @@ impl PrivateServers {
 
 impl Stage for PrivateServers {
     fn prepare(&mut self, turn: &Turn) -> anyhow::Result<Prepared> {
-        if let Some(worker) = self.worker.take() {
-            worker.stop(&self.guard)?;
-        }
-        self.reset()?;
-        self.worker = Some(AgentWorker::start(
-            &self.reference,
-            &self.guard,
-            &self.testbed.redis_url(),
-            &self.testbed.database_url(&self.database),
-        )?);
-        let line = if turn.arm == BEFORE {
-            &self.before
-        } else {
-            &self.after
-        };
-        let (redis, postgres) = (self.redis.addr(), self.postgres.addr());
-        let database_url = self.testbed.database_url_through(postgres, &self.database);
-        let mut command = ServiceCommand::new(line);
-        command.environment = vec![
-            ("DATABASE_URL".to_owned(), database_url),
-            (
-                "REDIS_URL".to_owned(),
-                self.testbed.redis_url_through(redis),
-            ),
-        ];
-        Ok(Prepared::ToStart(command))
+        let line = self.versions.get(turn.arm).cloned().with_context(|| {
+            format!(
+                "no version is called `{}`; this is a fault of unstall",
+                turn.arm
+            )
+        })?;
+        Ok(Prepared::ToStart(self.command(&line)?))
     }
 }
 

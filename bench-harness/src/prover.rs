@@ -2,7 +2,8 @@
 
 pub(crate) mod served;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,13 @@ use anyhow::{Context, bail};
 use unstall_bench_harness::certificate_client::CertificateClient;
 use unstall_bench_harness::engine::{Stop, Target};
 use unstall_bench_harness::monitor_client::{Sight, TOKEN_VARIABLE};
-use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE};
+use unstall_bench_harness::proof::{self, Evidence, JudgedRoute};
+use unstall_loop_monitor::certificate::{Certificate, PROVE_VARIABLE, ProofMethod};
 use unstall_loop_monitor::outside::tracer::{self, TraceEvent, TraceOptions, Tracer};
+use unstall_scenarios::plan::Plan;
 
-use served::Served;
+use crate::console::Console;
+use served::{Drives, Served};
 
 /// Catches what a service calls between two moments.
 pub(crate) trait Prover {
@@ -28,6 +32,82 @@ pub(crate) trait Prover {
     /// # Errors
     /// If it can't be had any more.
     fn end(&mut self) -> anyhow::Result<Certificate>;
+}
+
+/// What was sent and what was caught.
+pub(crate) struct Caught {
+    before: Certificate,
+    /// Everything that was caught since the process started.
+    pub(crate) after: Certificate,
+    /// What was sent.
+    pub(crate) drives: Drives,
+    waits: BTreeMap<String, proof::Waits>,
+}
+
+impl Caught {
+    /// Every route, and those that must be proven whatever the certificate names.
+    pub(crate) fn judge(&self, demanded: &[String]) -> Vec<JudgedRoute> {
+        proof::judge(Evidence {
+            before: &self.before,
+            after: &self.after,
+            demanded,
+            driven: &self.drives.requests,
+            waits: &self.waits,
+        })
+    }
+}
+
+/// Sends each scenario's requests to a service under proof, and ends it where it was started here.
+///
+/// # Errors
+/// If nothing can be caught, a scenario's setup fails, or the service is lost.
+pub(crate) fn catch(
+    mut served: Served,
+    plans: &[Arc<Plan>],
+    requests: Option<u64>,
+    console: &Console,
+    stop: &Stop,
+) -> anyhow::Result<Caught> {
+    let caught = catch_calls(&served, plans, requests, console, stop);
+    // How the service ended explains best why it doesn't answer any more.
+    let caught = caught.map_err(|error| served.explain(error));
+    let ended = served.close();
+    let caught = caught?;
+    ended?;
+    Ok(caught)
+}
+
+fn catch_calls(
+    served: &Served,
+    plans: &[Arc<Plan>],
+    requests: Option<u64>,
+    console: &Console,
+    stop: &Stop,
+) -> anyhow::Result<Caught> {
+    let mut prover = choose(served)?;
+    let before = prover.begin(stop)?;
+    let blind = matches!(before.method, ProofMethod::Unsupported { .. });
+    let counters = if blind { served.snapshot()? } else { None };
+    let drives = served.drive(plans, requests, console, stop)?;
+    let after = prover.end()?;
+    anyhow::ensure!(
+        before.start_id == after.start_id,
+        "the service restarted while requests were sent, and its certificate began anew: see its \
+         log, and prove again"
+    );
+    let waits = match counters {
+        None => BTreeMap::new(),
+        Some(then) => served
+            .snapshot()?
+            .map(|now| proof::waits(&then, &now))
+            .unwrap_or_default(), // a monitor that is gone has counted nothing to show
+    };
+    Ok(Caught {
+        before,
+        after,
+        drives,
+        waits,
+    })
 }
 
 /// Who can catch the calls of this service: a Python that was started here is traced, everybody

@@ -176,6 +176,15 @@ fn label(turn: &Turn) -> String {
 }
 
 impl Session {
+    /// Goes on where an earlier run of the same session was interrupted: what it measured of whole
+    /// pairs, or triples, stays, and the rest is measured. Its plan must be the same.
+    pub(crate) fn go_on(&mut self, earlier: RunRecord) {
+        let whole = earlier.complete_pairs();
+        self.turns.retain(|turn| !whole.contains(&turn.pair));
+        self.record = earlier;
+        self.record.blocks.retain(|of| whole.contains(&of.pair));
+    }
+
     /// Its blocks, for [`Self::measure`].
     pub(crate) fn planned(&mut self) -> Turns {
         Turns::of(std::mem::take(&mut self.turns))

@@ -199,7 +199,7 @@ fn the_migration_of_the_fastapi_example_is_found_to_be_an_improvement() {
             better_min: 1,
         },
         Comparison {
-            scenario: "tunnel",
+            scenario: "tunnel-github",
             requests: 400,
             metric: "response_p95",
             endpoints: &["GET workspace", "GET socket-status", "GET branch-list"],

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use crate::cause::Cause;
 use crate::cells::{EndpointCells, Part};
+use crate::counters::CounterCells;
 use crate::endpoints::EndpointRegistry;
 use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
@@ -50,6 +51,7 @@ pub(crate) struct MonitorState {
     pub(crate) threads_started: AtomicU64,
     pub(crate) lag: HistogramCells,
     pub(crate) pool: PoolCells,
+    pub(crate) counters: CounterCells,
     pub(crate) lag_probed: AtomicBool,
     #[cfg_attr(
         not(feature = "axum"),
@@ -339,6 +341,7 @@ impl MonitorBuilder {
                 threads_started: AtomicU64::new(0),
                 lag: HistogramCells::default(),
                 pool: PoolCells::new(self.endpoints_max, self.pool_threads_max),
+                counters: CounterCells::default(),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
                 warn_over_ns,

@@ -25,7 +25,7 @@ pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 3;
+pub const SCHEMA_MINOR: u32 = 4;
 
 /// For the schema: a field that is left out wasn't measured, which is no 0 by default.
 #[cfg(feature = "schema")]
@@ -69,6 +69,10 @@ pub struct Snapshot {
     /// Jobs for the blocking pool that were wrapped; left out where none can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+    /// Name → what the service itself has counted under it since the process started; left out by
+    /// a monitor that it can't count with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<BTreeMap<String, u64>>,
     /// What the watcher named, the longest in sum first; left out where none watches. Beyond a cap
     /// they share an entry of endpoint `* (other)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

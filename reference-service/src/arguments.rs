@@ -8,21 +8,25 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
-use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
-use unstall_reference_service::steps::{Steps, StepsError};
+use unstall_reference_service::service_url::ServiceUrl;
+use unstall_reference_service::steps::Steps;
 use unstall_reference_service::variants::Addresses;
+use unstall_reference_service::variants::code_host::HubAddress;
+use unstall_reference_service::variants::services::ServiceUrls;
 use unstall_reference_service::worker::{self, pace::Pace};
 
 use crate::task::Task;
 
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
-/// A store is async if its step is listed, else it blocks the event loop. Steps 1 (runs and
+/// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
+/// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
-/// stores so far; the others are accepted and change nothing yet. Messages are answered by
-/// `unstall-reference worker`, a process of its own.
+/// (sharing), 2d (signing up and in), 2e (repositories), 3 (tunnel, the code host's cache), 4 (calls
+/// of other services), 5 (search) and 6 (streams, sessions) have stores so far; the others are
+/// accepted and change nothing yet. Messages are answered by `unstall-reference worker`, a process
+/// of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
@@ -116,7 +120,7 @@ struct RawServe {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
-    /// Steps that have landed, as in `0,1,2a` (0 is implied)
+    /// Steps that have landed, as in `0,1,2a` (0 is implied), or `start` for none
     #[arg(long, value_name = "LIST", conflicts_with = "mode")]
     steps: Option<Steps>,
     /// All stores of one kind [default: async]
@@ -148,8 +152,12 @@ struct RawServe {
           value_parser = clap::value_parser!(u32).range(1..))]
     stream_idle_max: u32,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
-    #[arg(long, value_name = "URL")]
-    notify_url: Option<HookUrl>,
+    #[arg(long, value_name = "URL", env = "NOTIFY_URL")]
+    notify_url: Option<ServiceUrl>,
+    #[command(flatten)]
+    services: RawServices,
+    #[command(flatten)]
+    hub: RawHub,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
@@ -158,11 +166,41 @@ struct RawServe {
     log: LogForm,
 }
 
+/// Services that are called over plain HTTP; without an address a login or an issue is 502, and
+/// nobody is told anything.
+#[derive(Args)]
+struct RawServices {
+    /// Identity service that checks passwords: its base address
+    #[arg(long, value_name = "URL", env = "IDENTITY_URL")]
+    identity_url: Option<ServiceUrl>,
+    /// Issue tracker: the base address, below which it has /graphql
+    #[arg(long, value_name = "URL", env = "TRACKER_URL")]
+    tracker_url: Option<ServiceUrl>,
+    /// Where mail is posted, as in http://127.0.0.1:9000/emails
+    #[arg(long, value_name = "URL", env = "MAIL_URL")]
+    mail_url: Option<ServiceUrl>,
+    /// Where events are posted, as in http://127.0.0.1:9000/capture
+    #[arg(long, value_name = "URL", env = "ANALYTICS_URL")]
+    analytics_url: Option<ServiceUrl>,
+}
+
+#[derive(Args)]
+struct RawHub {
+    /// The code host's API: its base address; without it only what is cached and what the database
+    /// holds is known of repositories
+    #[arg(long, value_name = "URL", env = "HUB_URL")]
+    hub_url: Option<ServiceUrl>,
+    /// Seconds that the code host may take for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    hub_timeout: u32,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
     /// No step but 0 has landed
     Blocking,
-    /// Sync calls on worker threads; not built yet
+    /// No step has landed: sync calls on a pool of threads, as in `--steps start`
     Threads,
     /// All steps have landed
     Async,
@@ -215,7 +253,7 @@ pub(crate) fn parse() -> Task {
         } => {
             start_log(serve.log);
             match resolve(serve) {
-                Ok(options) => Task::Serve(options),
+                Ok(options) => Task::Serve(Box::new(options)),
                 Err(error) => Raw::command()
                     .error(ErrorKind::ValueValidation, error)
                     .exit(),
@@ -228,7 +266,7 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
     let steps = match (raw.steps, raw.mode) {
         (Some(steps), _) => steps,
         (None, Some(Mode::Blocking)) => Steps::blocking(),
-        (None, Some(Mode::Threads)) => return Err(StepsError::StartNotBuilt.to_string()),
+        (None, Some(Mode::Threads)) => Steps::start(),
         (None, Some(Mode::Async) | None) => Steps::all(),
     };
     let without_stores: Vec<String> = steps
@@ -254,6 +292,16 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
             notify_url: raw.notify_url,
+            services: ServiceUrls {
+                identity: raw.services.identity_url,
+                tracker: raw.services.tracker_url,
+                mail: raw.services.mail_url,
+                analytics: raw.services.analytics_url,
+            },
+            hub: raw.hub.hub_url.map(|url| HubAddress {
+                url,
+                answer_max: Duration::from_secs(u64::from(raw.hub.hub_timeout)),
+            }),
         },
     })
 }

@@ -12,14 +12,20 @@ use crate::refusal::Refusal;
 use crate::request_id;
 use crate::run_stream::RunStreams;
 use crate::stores::Stores;
+use crate::thread_slots::Sessions;
 
 pub mod auth;
 pub mod conversations;
 pub mod github;
+pub mod integrations;
 mod json_text;
+pub mod login;
 pub mod messages;
+mod page;
 mod path_ids;
+pub mod repositories;
 pub mod runs;
+pub mod search;
 pub mod sessions;
 pub mod sharing;
 pub mod tunnel;
@@ -35,6 +41,18 @@ pub struct App {
     pub stores: Stores,
     /// How runs are followed.
     pub run_streams: RunStreams,
+    /// Where database sessions are opened; step 6 opens them without it.
+    pub sessions: Option<Sessions>,
+}
+
+impl App {
+    /// What a route's session with the database takes before its first statement, as the
+    /// original's session dependency has it.
+    async fn open_session(&self) {
+        if let Some(sessions) = &self.sessions {
+            sessions.open().await;
+        }
+    }
 }
 
 /// One route of the API.
@@ -102,6 +120,13 @@ fn all() -> Vec<Route> {
         Route::post("/api/v1/sso/login/", auth::sso_login),
         Route::get("/api/v1/providers/me", auth::my_providers),
         Route::get("/api/v1/providers/me/", auth::my_providers),
+        Route::post("/api/v1/login", login::login),
+        Route::post("/api/v1/login/", login::login),
+        Route::get("/api/v1/integrations/issues/{id}", integrations::issue),
+        Route::post("/api/v1/search", search::v1),
+        Route::post("/api/v1/search/", search::v1),
+        Route::post("/api/v2/search", search::v2),
+        Route::post("/api/v2/search/", search::v2),
         Route::get("/api/v1/usage/usage", usage::get),
         Route::get("/api/v1/tunnel/workspace/{id}", tunnel::workspace),
         Route::get(
@@ -110,6 +135,10 @@ fn all() -> Vec<Route> {
         ),
         Route::get("/api/v1/github/get-branch-list", github::branch_list),
         Route::get("/api/v1/github/get-branch-list/", github::branch_list),
+        Route::get("/api/v1/github/user-repos", repositories::of_user),
+        Route::get("/api/v1/github/user-repos/", repositories::of_user),
+        Route::get("/api/v1/github/project-structure", github::structure),
+        Route::get("/api/v1/github/project-structure/", github::structure),
     ]
 }
 

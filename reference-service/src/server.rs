@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
@@ -13,16 +12,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 
+use crate::bridge::BridgeCounters;
 use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
-use crate::steps::Steps;
-use crate::thread_slots::ThreadSlots;
+use crate::start_faults::StartFaults;
+use crate::steps::{Step, Steps, Variant};
+use crate::thread_slots::{Sessions, ThreadSlots};
+use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
-/// How long requests in flight may take after a request to stop. With [`CLOSE`] it is less than
-/// the 10 s that `unstall` waits before it kills.
-const DRAIN: Duration = Duration::from_secs(8);
+/// How long requests in flight may take after a request to stop. With
+/// [`BRIDGES`] and [`CLOSE`] it is less than the 10 s that `unstall` waits before it kills.
+const DRAIN: Duration = Duration::from_secs(7);
+
+/// How long what bridges have taken may take after that.
+const BRIDGES: Duration = Duration::from_secs(1);
 
 /// How long connections may take to close after that.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -123,15 +128,25 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
-    let stores = variants::open(&options.steps, &options.addresses).await?;
+    let slots = ThreadSlots::new();
+    let sessions = match options.steps.variant_of(Step::StreamReader) {
+        Variant::Blocking | Variant::Threads => {
+            Some(Sessions::start(slots.clone()).map_err(ServeError::Runtime)?)
+        }
+        Variant::Async => None,
+    };
+    let calls = CallPool::new(slots, StartFaults::counted_by(&monitor));
+    let bridges = BridgeCounters::counted_by(&monitor);
+    let stores = variants::open(&options.steps, &options.addresses, &calls, &bridges).await?;
+    let services = stores.services.clone();
     let run_streams = RunStreams {
-        reader: Arc::clone(&stores.reader),
-        slots: ThreadSlots::start().map_err(ServeError::Runtime)?,
+        reading: stores.reading.clone(),
         idle_max: options.stream_idle_max,
     };
     let app = App {
         stores,
         run_streams,
+        sessions,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))
@@ -172,6 +187,7 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
         result = async { server.await } => result.map_err(ServeError::Server)?,
         () = drained => tracing::warn!("requests still in flight after {} s are dropped", DRAIN.as_secs()),
     }
+    services.close(BRIDGES).await;
     Ok(())
 }
 

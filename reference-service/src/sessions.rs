@@ -5,12 +5,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::chat_history::{MessageBuffer, answer_id};
 use crate::run::{
     self, CANCEL_TTL_S, RESERVATION_TTL_S, Run, RunStatus, TASK_TTL_S, Task, streams_pattern,
 };
 use crate::stores::streams::{StreamConnection, StreamStore};
 use crate::stores::{StoreError, Stores};
-use crate::stream_event::{self, Answer, Event};
+use crate::stream_event::{self, Event};
 
 /// How long the original waits for its worker to let go of a task.
 const REVOKE_PAUSE: Duration = Duration::from_millis(500);
@@ -27,11 +28,10 @@ const ESTIMATE_DONE_MS: i64 = -5_000;
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn reserve(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
     base: &str,
 ) -> Result<Run, StoreError> {
-    let mut redis = store.connect().await?;
     let mut n = 0;
     loop {
         let run = Run::new(conversation_id, run::candidate_id(base, n));
@@ -73,8 +73,8 @@ pub async fn hand_over(store: &dyn StreamStore, task: &Task) -> Result<(), Store
 ///
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
-pub async fn is_there(store: &dyn StreamStore, run: &Run) -> Result<bool, StoreError> {
-    store.connect().await?.exists(&run.stream_key()).await
+pub async fn is_there(redis: &mut dyn StreamConnection, run: &Run) -> Result<bool, StoreError> {
+    redis.exists(&run.stream_key()).await
 }
 
 /// The session that a client would go on watching.
@@ -98,11 +98,10 @@ pub struct Session {
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn latest_session(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
 ) -> Result<Option<Session>, StoreError> {
-    let mut redis = store.connect().await?;
-    let Some(run) = runs(&mut *redis, conversation_id).await?.pop() else {
+    let Some(run) = runs(redis, conversation_id).await?.pop() else {
         return Ok(None);
     };
     let stream = run.stream_key();
@@ -169,11 +168,10 @@ pub struct TaskStatus {
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn task_status(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
 ) -> Result<Option<TaskStatus>, StoreError> {
-    let mut redis = store.connect().await?;
-    let latest = latest_task(&mut *redis, conversation_id).await?;
+    let latest = latest_task(redis, conversation_id).await?;
     Ok(latest.map(|(run, status)| TaskStatus {
         run,
         is_active: status.is_active(),
@@ -245,13 +243,16 @@ pub async fn stop(
         },
     };
     redis.put(&run.cancel_key(), "true", CANCEL_TTL_S).await?;
-    if redis.get(&run.task_id_key()).await?.is_some() {
+    let task_id = redis.get(&run.task_id_key()).await?;
+    if task_id.is_some() {
         redis.pause(REVOKE_PAUSE).await?;
     }
-    let message_id = match said_so_far(&mut *redis, &run).await? {
-        Some(said) => {
+    let mut said = said_so_far(&mut *redis, &run).await?;
+    let message_id = match said.flush(answer_id(task_id)) {
+        Some(message) => {
             let history = &stores.history;
-            history.save_partial(uid, conversation_id, &said).await?
+            let saved = history.save_answer(uid, conversation_id, &message).await?;
+            saved.then_some(message.id)
         }
         None => None,
     };
@@ -276,21 +277,21 @@ pub async fn stop(
 async fn said_so_far(
     redis: &mut dyn StreamConnection,
     run: &Run,
-) -> Result<Option<String>, StoreError> {
+) -> Result<MessageBuffer, StoreError> {
+    let mut said = MessageBuffer::default();
     let stream = run.stream_key();
     if !redis.exists(&stream).await? {
-        return Ok(None);
+        return Ok(said);
     }
-    let mut said = Answer::default();
     for entry in redis.entries(&stream).await? {
         match Event::read(entry) {
-            Some(Event::Chunk(piece)) => said.add(piece),
+            Some(Event::Chunk(piece)) => said.add_chunk(piece),
             Some(Event::End(RunStatus::Cancelled)) => break,
-            Some(Event::End(_)) => return Ok(None),
+            Some(Event::End(_)) => return Ok(MessageBuffer::default()),
             Some(Event::Queued | Event::Start) | None => (),
         }
     }
-    Ok(Some(said.message).filter(|message| !message.is_empty()))
+    Ok(said)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the routes need of the servers behind the service, as traits: each step's stores
-//! implement them twice.
+//! implement them for each variant.
 //!
-//! The methods return boxed futures in both variants, so that neither pays for something
+//! The methods return boxed futures in every variant, so that neither pays for something
 //! that the other doesn't.
 
 use std::future::Future;
@@ -12,18 +12,29 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::access::AccessStore;
+use self::api_keys::ApiKeyStore;
 use self::auth::AuthStore;
+use self::code_cache::CodeCache;
 use self::history::HistoryStore;
+use self::repositories::RepositoryStore;
+use self::search::SearchStore;
 use self::sharing::SharingStore;
-use self::streams::{StreamReader, StreamStore};
+use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
+use crate::hub::Hub;
 use crate::notifier::Notifier;
+use crate::service_client::Services;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
 pub mod access;
+pub mod api_keys;
 pub mod auth;
+pub mod code_cache;
 pub mod history;
+pub mod hub;
+pub mod repositories;
+pub mod search;
 pub mod sharing;
 pub mod streams;
 
@@ -63,19 +74,13 @@ pub trait TunnelStore: Send + Sync {
     fn socket_online<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, bool>;
 }
 
-/// Cached branch lists; step 3.
-pub trait BranchStore: Send + Sync {
-    /// GET: the repository's branches, if they are cached.
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>>;
-}
-
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
     /// See [`StreamStore`].
     pub streams: Arc<dyn StreamStore>,
-    /// See [`StreamReader`].
-    pub reader: Arc<dyn StreamReader>,
+    /// See [`Reading`].
+    pub reading: Reading,
     /// See [`AccessStore`].
     pub access: Arc<dyn AccessStore>,
     /// See [`HistoryStore`].
@@ -88,27 +93,51 @@ pub struct Stores {
     pub sharing: Arc<dyn SharingStore>,
     /// See [`AuthStore`].
     pub auth: Arc<dyn AuthStore>,
+    /// See [`ApiKeyStore`].
+    pub api_keys: Arc<dyn ApiKeyStore>,
+    /// See [`SearchStore`].
+    pub search: Arc<dyn SearchStore>,
     /// Whom new accounts are told to, if anybody.
     pub notifier: Option<Arc<dyn Notifier>>,
+    /// See [`Services`].
+    pub services: Services,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
-    /// See [`BranchStore`].
-    pub branches: Arc<dyn BranchStore>,
+    /// See [`CodeCache`].
+    pub code_cache: Arc<dyn CodeCache>,
+    /// See [`RepositoryStore`].
+    pub repositories: Arc<dyn RepositoryStore>,
+    /// The code host, if there is one. Without it only databases and caches are asked.
+    pub hub: Option<Hub>,
 }
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
 pub trait SqlStores:
-    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    UsageStore
+    + ConversationStore
+    + HistoryStore
+    + SharingStore
+    + AuthStore
+    + ApiKeyStore
+    + RepositoryStore
+    + SearchStore
 {
 }
 
 impl<T> SqlStores for T where
-    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    T: UsageStore
+        + ConversationStore
+        + HistoryStore
+        + SharingStore
+        + AuthStore
+        + ApiKeyStore
+        + RepositoryStore
+        + SearchStore
 {
 }
 
 /// The stores that step 3 moves.
-pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
+pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn CodeCache>);
 
 /// The server behind a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

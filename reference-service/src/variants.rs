@@ -4,12 +4,21 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::notifier::{HookUrl, Notifier, NotifyError};
+use crate::bridge::BridgeCounters;
+use crate::notifier::{Notifier, NotifyError};
+use crate::service_url::ServiceUrl;
 use crate::steps::{Step, Steps, Variant};
-use crate::stores::{SqlStores, StoreError, Stores};
+use crate::stores::streams::Reading;
+use crate::stores::{ClientError, SqlStores, StoreError, Stores};
+use crate::variants::code_host::HubAddress;
+use crate::variants::services::{ServiceError, ServiceUrls};
+use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod code_host;
+pub mod services;
+pub mod threads;
 
 /// Where the servers are.
 #[derive(Debug, Clone)]
@@ -19,7 +28,11 @@ pub struct Addresses {
     /// `redis://…`
     pub redis_url: String,
     /// The hook that new accounts are told to, if any.
-    pub notify_url: Option<HookUrl>,
+    pub notify_url: Option<ServiceUrl>,
+    /// The other services beside this one.
+    pub services: ServiceUrls,
+    /// The code host, if any.
+    pub hub: Option<HubAddress>,
 }
 
 /// A server that the service can't start with.
@@ -45,16 +58,29 @@ pub enum ConnectError {
     /// No client for the hook.
     #[error(transparent)]
     Notify(#[from] NotifyError),
+    /// No client for the code host.
+    #[error("no client for the code host: {0}")]
+    Hub(#[source] ClientError),
+    /// No client for another service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
-/// Every state opens one more, for the access check, which is awaited in every state.
+/// Every state opens one more, for the access check, which is awaited in every state. The start
+/// makes its calls in `calls`, whose slots streams take too, until step 6. What bridges lose is
+/// counted in `bridges`.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
-pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, ConnectError> {
-    let mut sql = SqlByVariant::new(&addresses.database_url);
+pub async fn open(
+    steps: &Steps,
+    addresses: &Addresses,
+    calls: &CallPool,
+    bridges: &BridgeCounters,
+) -> Result<Stores, ConnectError> {
+    let mut sql = SqlByVariant::new(&addresses.database_url, calls);
     let access = asynchronous::access::open(&addresses.database_url).await?;
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
     let history = sql.stores(steps.variant_of(Step::ChatHistory)).await?;
@@ -62,40 +88,91 @@ pub async fn open(steps: &Steps, addresses: &Addresses) -> Result<Stores, Connec
     // `GET /providers/me` moves with the other sign-in routes, as the shipped plan has it. The
     // service being migrated left it to step 5, which never landed.
     let auth = sql.stores(steps.variant_of(Step::Auth)).await?;
+    let search = sql.stores(steps.variant_of(Step::Remainder)).await?;
     let mut redis = AsyncRedis {
         url: &addresses.redis_url,
         client: None,
     };
     let streams = match steps.variant_of(Step::StreamManager) {
         Variant::Blocking => blocking::streams::store(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::streams::store(blocking::streams::store(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
-    let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
+    let reading = reading(steps.variant_of(Step::StreamReader), &mut redis, calls).await?;
+    let repositories = sql.stores(steps.variant_of(Step::CodeHostQueries)).await?;
+    let (tunnel, code_cache) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::redis::stores(blocking::redis::open(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
+    let http = steps.variant_of(Step::HttpClients);
     let notifier = match &addresses.notify_url {
-        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url)?),
+        Some(url) => Some(notifier(http, url, calls)?),
+        None => None,
+    };
+    let services = services::open(http, &addresses.services, calls, bridges)?;
+    let hub = match &addresses.hub {
+        Some(address) => Some(code_host::open(http, address, calls)?),
         None => None,
     };
     Ok(Stores {
         streams,
-        reader: blocking::stream_reader::reader(&addresses.redis_url)?,
+        reading,
         access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
         conversations: usage,
+        api_keys: Arc::<dyn SqlStores>::clone(&sharing),
         sharing,
         auth,
+        search,
         notifier,
+        services,
         tunnel,
-        branches,
+        code_cache,
+        repositories,
+        hub,
     })
 }
 
-fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, NotifyError> {
+/// How streams are read.
+async fn reading(
+    variant: Variant,
+    redis: &mut AsyncRedis<'_>,
+    calls: &CallPool,
+) -> Result<Reading, ConnectError> {
     Ok(match variant {
-        Variant::Blocking => Arc::new(blocking::notifier::HookNotifier::new(url)),
+        Variant::Threads => {
+            let block = blocking::stream_reader::BLOCK_AT_THE_START;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
+            Reading::OnThreadOfItsOwn(reader, slots, threads)
+        }
+        Variant::Blocking => {
+            let block = blocking::stream_reader::BLOCK;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            Reading::OnThread(reader, calls.slots().clone())
+        }
+        Variant::Async => {
+            let client = redis.client().await?;
+            Reading::OnLoop(asynchronous::stream_reader::readers(redis.url, client)?)
+        }
+    })
+}
+
+fn notifier(
+    variant: Variant,
+    url: &ServiceUrl,
+    calls: &CallPool,
+) -> Result<Arc<dyn Notifier>, NotifyError> {
+    let blocking = || Arc::new(blocking::notifier::HookNotifier::new(url));
+    Ok(match variant {
+        Variant::Blocking => blocking(),
+        Variant::Threads => threads::notifier::notifier(blocking(), calls),
         Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
     })
 }
@@ -103,15 +180,19 @@ fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, Notify
 /// The stores in PostgreSQL, opened when the first step asks for their variant.
 struct SqlByVariant<'a> {
     database_url: &'a str,
+    calls: &'a CallPool,
     blocking: Option<Arc<dyn SqlStores>>,
+    on_threads: Option<Arc<dyn SqlStores>>,
     asynchronous: Option<Arc<dyn SqlStores>>,
 }
 
 impl<'a> SqlByVariant<'a> {
-    fn new(database_url: &'a str) -> Self {
+    fn new(database_url: &'a str, calls: &'a CallPool) -> Self {
         Self {
             database_url,
+            calls,
             blocking: None,
+            on_threads: None,
             asynchronous: None,
         }
     }
@@ -119,6 +200,7 @@ impl<'a> SqlByVariant<'a> {
     async fn stores(&mut self, variant: Variant) -> Result<Arc<dyn SqlStores>, ConnectError> {
         let slot = match variant {
             Variant::Blocking => &mut self.blocking,
+            Variant::Threads => &mut self.on_threads,
             Variant::Async => &mut self.asynchronous,
         };
         if let Some(stores) = slot {
@@ -126,6 +208,9 @@ impl<'a> SqlByVariant<'a> {
         }
         let stores = match variant {
             Variant::Blocking => blocking::postgres::open(self.database_url)?,
+            Variant::Threads => {
+                threads::sql::stores(blocking::postgres::open(self.database_url)?, self.calls)
+            }
             Variant::Async => asynchronous::postgres::open(self.database_url).await?,
         };
         Ok(Arc::clone(slot.insert(stores)))

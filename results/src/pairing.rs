@@ -119,6 +119,14 @@ impl<'a> Pairing<'a> {
                 wording::plural(dropped as u64, "incomplete pair")
             ));
         }
+        if let Some(triples) = record.contrast.as_ref().map(|of| of.triples_left_out)
+            && triples > 0
+        {
+            self.warnings.push(format!(
+                "{} left out: a block of one of the three versions is missing or invalid.",
+                wording::plural(u64::from(triples), "incomplete triple")
+            ));
+        }
         self.warnings.extend(format_warning(record));
         let blocks = || record.blocks.iter();
         let monitored = blocks().filter(|block| block.monitor.is_some()).count();
@@ -160,7 +168,8 @@ pub(crate) fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
         .requests_per_endpoint
         .saturating_mul(per_iteration);
     let ended = block.completed.saturating_add(total(&block.errors));
-    record.interrupted && is_last && ended < planned
+    // A contrast has left it out already.
+    record.interrupted && record.contrast.is_none() && is_last && ended < planned
 }
 
 /// True of a pair in which a stopped session had no time to try an invalid block once more, and of what

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::comparison::{Family, Metric, Scale, Verdict};
-use crate::record::{EndpointIdentity, ScenarioIdentity};
+use crate::record::{EndpointIdentity, ScenarioIdentity, StepIdentity};
 use crate::wording;
 
 pub use error::PolicyError;
@@ -142,6 +142,28 @@ impl Policy {
         let route = |of: &EndpointIdentity| (of.name.clone(), format!("{} {}", of.method, of.path));
         Self {
             routes: scenario.endpoints.iter().map(route).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The same for a step of a migration: what its plan has no criterion for is shown and not judged.
+    /// The step that puts sync calls back on the loop is a step forward, and blocks more. Errors are
+    /// judged whatever the plan says, and so is what a policy's file asks for.
+    #[must_use]
+    pub fn for_step(&self, step: &StepIdentity) -> Self {
+        let criterion = |metric: Metric| match metric {
+            Metric::BlockedMsPer1000 => Some("blocked"),
+            Metric::Threads => Some("threads"),
+            // A tail stands for all of the times.
+            _ if metric.family() == Family::Latency => Some("p95"),
+            _ => None,
+        };
+        let is_wanted = |metric: &Metric| {
+            let named = |name| step.criteria.contains_key(name);
+            self.judge_places.contains_key(metric) || criterion(*metric).is_none_or(named)
+        };
+        Self {
+            judged: self.judged.iter().copied().filter(is_wanted).collect(),
             ..self.clone()
         }
     }

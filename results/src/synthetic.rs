@@ -16,6 +16,7 @@ mod percentile_ratios;
 mod session;
 pub mod simulation;
 mod stalls;
+mod start;
 mod stream;
 mod watch;
 
@@ -40,6 +41,7 @@ pub use capacity::{CapacitySpec, capacity_record};
 pub use open::add_open;
 pub use session::SessionSpec;
 pub use stalls::add_stalls;
+pub use start::add_start;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 
@@ -241,6 +243,8 @@ impl Session {
                 loop_lag: None,
                 threads: THREADS,
             }),
+            background: None,
+            service_counters: None,
             process: Some(self.process(offered * cpu_us)),
             watch: None,
             open: None,

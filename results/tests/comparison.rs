@@ -516,6 +516,25 @@ fn an_endpoint_that_only_one_session_reached_can_not_pass() {
     );
 }
 
+#[test]
+fn what_a_step_has_no_criterion_for_is_shown_and_not_judged() {
+    let mut spec = EndpointSpec::new("GET a", 20.0);
+    spec.ratio = 2.0;
+    let mut record = record(1, 8, 400, &[spec]);
+    let verdict = |record: &RunRecord| {
+        let compared = compare(record, &Policy::default());
+        compared.expect("two versions").verdict
+    };
+    assert_eq!(verdict(&record), Verdict::Regression);
+    let step = record.step.as_mut().expect("a step");
+    step.criteria
+        .retain(|name, _| name != "p95" && name != "blocked");
+    assert_eq!(verdict(&record), Verdict::Pass);
+    // Without a plan everything is judged.
+    record.step = None;
+    assert_eq!(verdict(&record), Verdict::Regression);
+}
+
 /// Two records of one version, and a policy that judges them.
 fn apart() -> (RunRecord, RunRecord, Policy) {
     let endpoints = [

@@ -9,9 +9,23 @@ use crate::plan::Plan;
 use crate::resolve::{check_overrides, resolve};
 
 /// Names and texts, sorted by name.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 14] = [
+    ("agent-tools", include_str!("../catalogue/agent-tools.toml")),
     ("auth", include_str!("../catalogue/auth.toml")),
+    ("chat-flow", include_str!("../catalogue/chat-flow.toml")),
     ("every-route", include_str!("../catalogue/every-route.toml")),
+    ("github", include_str!("../catalogue/github.toml")),
+    (
+        "idle-streams",
+        include_str!("../catalogue/idle-streams.toml"),
+    ),
+    ("login", include_str!("../catalogue/login.toml")),
+    ("mixed", include_str!("../catalogue/mixed.toml")),
+    (
+        "redis-streams",
+        include_str!("../catalogue/redis-streams.toml"),
+    ),
+    ("search", include_str!("../catalogue/search.toml")),
     (
         "session-status",
         include_str!("../catalogue/session-status.toml"),
@@ -20,12 +34,10 @@ const SHIPPED: [(&str, &str); 8] = [
         "share-access",
         include_str!("../catalogue/share-access.toml"),
     ),
-    ("stop", include_str!("../catalogue/stop.toml")),
     (
-        "streaming-messages",
-        include_str!("../catalogue/streaming-messages.toml"),
+        "tunnel-github",
+        include_str!("../catalogue/tunnel-github.toml"),
     ),
-    ("tunnel", include_str!("../catalogue/tunnel.toml")),
     ("usage-check", include_str!("../catalogue/usage-check.toml")),
 ];
 

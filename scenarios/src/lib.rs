@@ -7,7 +7,7 @@
 //! use std::sync::Arc;
 //! use unstall_scenarios::{Inputs, catalogue, scope::Scope};
 //!
-//! let plan = Arc::new(catalogue::open("tunnel", &Inputs::default())?);
+//! let plan = Arc::new(catalogue::open("tunnel-github", &Inputs::default())?);
 //! let mut scope = Scope::new(Arc::clone(&plan), 0, 10, 42);
 //! scope.begin_iteration(0);
 //! let sent = plan.requests[1].render(&scope)?;

@@ -22,6 +22,9 @@ pub struct MigrationPlan {
     pub name: String,
     /// The state before the first step.
     pub start: Start,
+    /// What the whole migration is to bring, if that is to be measured.
+    #[serde(default)]
+    pub capacity: Option<CapacityGoal>,
     /// The steps, in the order in which they are merged.
     #[serde(rename = "step", default)]
     #[schemars(length(min = 1))]
@@ -36,6 +39,24 @@ pub struct Start {
     pub title: String,
     /// The command that serves it; `{port}` stands for a free port.
     pub command: String,
+}
+
+/// What the service is to take at the end of the migration, beside what it takes at its start.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct CapacityGoal {
+    /// The scenario to drive it with: a name of the catalogue, or a path.
+    pub scenario: String,
+    /// What must hold, as `p95<200ms,errors<0.1%`.
+    pub objective: String,
+    /// The first rate to try, in arrivals per second.
+    #[schemars(range(min = 1))]
+    pub from_per_second: u32,
+    /// No higher rate than this is tried.
+    #[schemars(range(min = 1))]
+    pub to_per_second: u32,
+    /// By how many percent the capacity is to grow: from, to.
+    pub promised_percent: [u32; 2],
 }
 
 /// One step: one pull request.
@@ -90,6 +111,8 @@ pub struct Criteria {
     pub blocked: Option<FallCriterion>,
     /// Threads of the service.
     pub threads: Option<FallCriterion>,
+    /// Faults that the service counts in its monitor.
+    pub faults: Option<FallCriterion>,
 }
 
 /// What a latency must do.
@@ -160,6 +183,9 @@ impl MigrationPlan {
         let start = root.key("start");
         check_text(&document, &start.key("title"), &plan.start.title)?;
         check_text(&document, &start.key("command"), &plan.start.command)?;
+        if let Some(goal) = &plan.capacity {
+            check_capacity(&document, &root.key("capacity"), goal)?;
+        }
         let section = root.key("step");
         if plan.steps.is_empty() {
             return Err(document.error(
@@ -206,6 +232,32 @@ impl MigrationPlan {
 fn check_text(document: &Document<'_>, place: &Place<'_>, text: &str) -> Result<(), ScenarioError> {
     if text.trim().is_empty() {
         return Err(document.error(place, "the text is empty", "write it out"));
+    }
+    Ok(())
+}
+
+fn check_capacity(
+    document: &Document<'_>,
+    place: &Place<'_>,
+    goal: &CapacityGoal,
+) -> Result<(), ScenarioError> {
+    check_text(document, &place.key("scenario"), &goal.scenario)?;
+    check_text(document, &place.key("objective"), &goal.objective)?;
+    let (from, to) = (goal.from_per_second, goal.to_per_second);
+    if from == 0 || from > to {
+        return Err(document.error(
+            &place.key("from_per_second"),
+            format!("no rate lies between {from} and {to} per second"),
+            "begin with 1 or more, and not above `to_per_second`",
+        ));
+    }
+    let [least, most] = goal.promised_percent;
+    if least > most {
+        return Err(document.error(
+            &place.key("promised_percent"),
+            format!("{least} to {most} % is no range"),
+            "write the lower end first, as `[30, 40]`",
+        ));
     }
     Ok(())
 }
@@ -307,8 +359,10 @@ fn check_criteria(
         errors,
         blocked,
         threads,
+        faults,
     } = criteria;
-    if p95.is_none() && errors.is_none() && blocked.is_none() && threads.is_none() {
+    let falls = [blocked, threads, faults];
+    if p95.is_none() && errors.is_none() && falls.iter().all(Option::is_none) {
         return Err(document.error(
             &place.key("criteria"),
             "the step is judged on nothing",

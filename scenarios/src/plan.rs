@@ -1,6 +1,7 @@
 //! The resolved scenario: what the engine drives.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::redaction::Redaction;
@@ -42,6 +43,8 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// The bystander's route.
     pub probe: Option<Probe>,
+    /// Who holds streams open beside the load.
+    pub background: Option<Background>,
     /// The default load.
     pub load: Load,
     /// The secrets of this plan, to be taken out of whatever is printed or recorded.
@@ -150,15 +153,31 @@ pub struct Probe {
     pub rate: f64,
 }
 
-/// The scenario's own default load.
+/// Users who hold streams open beside the load, and are in no count of it.
+#[derive(Debug, Clone)]
+pub struct Background {
+    /// How many, at least 1.
+    pub users: u32,
+    /// What each of them sends, again and again: a plan without setup, probe and load of its own.
+    pub plan: Arc<Plan>,
+}
+
+/// The scenario's own default load: closed, unless the file has an open one only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Concurrency levels of the closed model; empty when the load is open.
+    /// Concurrency levels of the closed model; empty when the file has an open load only.
     pub concurrency: Vec<u32>,
     /// Requests per endpoint, level and block, where the file says how many are enough.
     pub requests: Option<u64>,
-    /// The open model, when the file asks for it instead.
+    /// The open model, when the file has one.
     pub open: Option<OpenLoad>,
+}
+
+impl Load {
+    /// Whether the load is open where nobody says otherwise.
+    pub fn is_open(&self) -> bool {
+        self.concurrency.is_empty() && self.open.is_some()
+    }
 }
 
 /// Load that comes at its own times, whatever the answers do.

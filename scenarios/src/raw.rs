@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use choices::{FormField, RawBody, Repeated, ThinkText};
-use values::{DurationText, Ordered, Scalar, StatusSchema, Statuses, Test};
+use values::{DurationText, Ordered, Scalar, StatusSchema, Statuses, Test, UsersSchema};
 
 pub(crate) mod choices;
 pub(crate) mod values;
@@ -38,6 +38,8 @@ pub(crate) struct Scenario {
     pub(crate) defaults: Defaults,
     /// The bystander: one route called at a fixed rate beside the load.
     pub(crate) probe: Option<Probe>,
+    /// Users who hold streams open beside the load, and are in no count of it.
+    pub(crate) background: Option<Background>,
     /// Requests before the load, not measured.
     #[serde(default)]
     pub(crate) setup: Vec<Setup>,
@@ -185,6 +187,20 @@ pub(crate) struct Probe {
     pub(crate) path: String,
     /// Requests per second [50].
     pub(crate) rate: Option<f64>,
+}
+
+/// Users beside the load. They begin when the load's own users are warm, and the load begins when
+/// each of them has its stream open, or none has come further for 2 s.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct Background {
+    /// How many: a number, or a variable that is one and known before the run; 0 is none.
+    #[schemars(with = "UsersSchema")]
+    pub(crate) users: Scalar,
+    /// What each of them sends, in this order, again and again; at least one is a stream.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) request: Vec<Request>,
 }
 
 /// A request before the load.
@@ -412,13 +428,13 @@ pub(crate) struct Complete {
     pub(crate) end_marker: Option<String>,
 }
 
-/// The load of a run that isn't told otherwise: closed or open.
+/// The load of a run that isn't told otherwise: closed, or open where there is no closed one.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct Load {
     /// Users who each wait for their answer.
     pub(crate) closed: Option<Closed>,
-    /// Sends at their own times.
+    /// Sends at their own times; beside a closed load they are for runs that ask for them.
     pub(crate) open: Option<Open>,
 }
 

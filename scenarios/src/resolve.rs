@@ -16,6 +16,7 @@ use crate::resolve::request::RequestResolver;
 
 mod alternatives;
 mod answer;
+mod background;
 mod body;
 mod client;
 mod extract;
@@ -66,9 +67,15 @@ pub(crate) fn resolve(text: &str, origin: &Path, inputs: &Inputs) -> Result<Plan
     let client = client::resolve(&document, &raw.client)?;
     let hosts = client::hosts(&document, &raw.hosts, &variables.vars)?;
     let mut requests = RequestResolver::new(&document, &raw, names, &redaction)?;
+    let in_background = requests.clone();
     let setup = resolve_setup(&document, raw.setup, &mut requests)?;
-    let measured = resolve_requests(&document, raw.request, &mut requests)?;
-    Ok(Plan {
+    let measured = resolve_requests(
+        &document,
+        &Place::Root.key("request"),
+        raw.request,
+        &mut requests,
+    )?;
+    let mut plan = Plan {
         name: raw.name,
         describe: raw.describe,
         sha256: document.identity(),
@@ -78,9 +85,16 @@ pub(crate) fn resolve(text: &str, origin: &Path, inputs: &Inputs) -> Result<Plan
         setup,
         requests: measured,
         probe: resolve_probe(&document, raw.probe)?,
+        background: None,
         load: load::resolve(&document, raw.load)?,
-        redaction,
-    })
+        redaction: redaction.clone(),
+    };
+    if let Some(raw) = raw.background {
+        plan.background = background::resolve(&document, raw, in_background, &plan)?;
+        // The files that its requests name are a part of the scenario, too.
+        plan.sha256 = document.identity();
+    }
+    Ok(plan)
 }
 
 /// An override that no plan has a variable for would be silently without effect.
@@ -163,18 +177,19 @@ fn as_request(setup: raw::Setup) -> raw::Request {
 
 fn resolve_requests(
     document: &Document<'_>,
+    section: &Place<'_>,
     raw: Vec<raw::Request>,
     requests: &mut RequestResolver<'_>,
 ) -> Result<Vec<crate::plan::Request>, ScenarioError> {
-    let section = Place::Root.key("request");
     if raw.is_empty() {
-        return Err(document.error(
-            &section,
-            "the scenario has no request",
-            "add a `[[request]]` with `name`, `method` and `path`",
-        ));
+        let (what, table) = match section {
+            Place::Key(Place::Root, _) => ("the scenario has no request", "[[request]]"),
+            _ => ("the background has no request", "[[background.request]]"),
+        };
+        let fix = format!("add a `{table}` with `name`, `method` and `path`");
+        return Err(document.error(section, what, fix));
     }
-    let alternatives = alternatives::resolve(document, &raw)?;
+    let alternatives = alternatives::resolve(document, section, &raw)?;
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut resolved = Vec::with_capacity(raw.len());
     let mut group = Extracted::default();

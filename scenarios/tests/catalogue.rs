@@ -64,7 +64,7 @@ fn every_shipped_scenario_has_the_name_it_is_listed_by() {
 fn without_inputs_no_token_is_sent() {
     let inputs = Inputs::default();
     insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
-    insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("tunnel-github", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("share-access", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("auth", &inputs).unwrap(), 7));
 }
@@ -83,7 +83,7 @@ fn a_real_service_takes_its_values_from_the_environment() {
         ("ID_TOKEN", "eyJ"),
     ]);
     insta::assert_snapshot!(sent(catalogue::open("usage-check", &inputs).unwrap(), 7));
-    insta::assert_snapshot!(sent(catalogue::open("tunnel", &inputs).unwrap(), 7));
+    insta::assert_snapshot!(sent(catalogue::open("tunnel-github", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("share-access", &inputs).unwrap(), 7));
     insta::assert_snapshot!(sent(catalogue::open("auth", &inputs).unwrap(), 7));
 }
@@ -91,7 +91,7 @@ fn a_real_service_takes_its_values_from_the_environment() {
 #[test]
 fn the_tunnel_requests_can_be_built_once_and_the_creation_once_per_user() {
     let inputs = Inputs::default();
-    let tunnel = catalogue::open("tunnel", &inputs).unwrap();
+    let tunnel = catalogue::open("tunnel-github", &inputs).unwrap();
     assert!(
         tunnel
             .requests
@@ -119,10 +119,70 @@ fn an_override_must_be_a_variable_of_some_scenario() {
         overrides: BTreeMap::from([(name.to_owned(), "x".to_owned())]),
         environment: BTreeMap::new(),
     };
-    let error = catalogue::open("tunnel", &overrides("user_id")).unwrap_err();
+    let error = catalogue::open("tunnel-github", &overrides("user_id")).unwrap_err();
     assert!(matches!(error, ScenarioError::Override { .. }), "{error}");
-    let error = catalogue::open("tunnel", &overrides("workspaceid")).unwrap_err();
+    let error = catalogue::open("tunnel-github", &overrides("workspaceid")).unwrap_err();
     insta::assert_snapshot!(error);
-    let both = catalogue::open_all(&["tunnel", "usage-check"], &overrides("user_id")).unwrap();
+    let both =
+        catalogue::open_all(&["tunnel-github", "usage-check"], &overrides("user_id")).unwrap();
     assert_eq!(both.len(), 2);
+}
+
+/// The plan of the original names three levels; each scenario also has arrivals of its own times.
+#[test]
+fn every_scenario_that_measures_has_three_levels_and_an_open_load() {
+    for name in catalogue::names() {
+        let plan = catalogue::open(name, &Inputs::default()).unwrap();
+        if name == "every-route" {
+            continue;
+        }
+        assert_eq!(plan.load.concurrency, [10, 20, 50], "{name}");
+        assert!(plan.load.open.is_some() && !plan.load.is_open(), "{name}");
+        assert!(plan.probe.is_some(), "{name}");
+    }
+}
+
+/// A weight is a percentage, and each endpoint is sent often enough to be seen.
+#[test]
+fn the_weights_of_a_day_add_up_to_a_hundred() {
+    let plan = catalogue::open("mixed", &Inputs::default()).unwrap();
+    assert_eq!(plan.requests_per_iteration(), 1);
+    let weights = plan.requests.iter().map(|request| request.weight.unwrap());
+    assert!((weights.clone().sum::<f64>() - 100.0).abs() < 1e-9);
+    let iterations = plan.load.requests.unwrap();
+    assert!(weights.fold(f64::INFINITY, f64::min) * iterations as f64 / 100.0 >= 10.0);
+}
+
+#[test]
+fn idle_streams_are_as_many_as_asked_for_and_send_what_a_stream_takes() {
+    let with = |streams: &str| {
+        let inputs = Inputs {
+            overrides: BTreeMap::from([("idle_streams".to_owned(), streams.to_owned())]),
+            environment: BTreeMap::new(),
+        };
+        catalogue::open("idle-streams", &inputs).unwrap()
+    };
+    assert!(with("0").background.is_none());
+    assert_eq!(with("44").background.unwrap().users, 44);
+    let plan = catalogue::open("idle-streams", &Inputs::default()).unwrap();
+    let background = plan.background.clone().unwrap();
+    assert_eq!(background.users, 1_000);
+    let beside = Arc::clone(&background.plan);
+    assert!(beside.background.is_none() && beside.setup.is_empty() && beside.probe.is_none());
+    let mut scope = Scope::new(Arc::clone(&beside), 3, background.users, 1);
+    scope.begin_iteration(0);
+    scope.answer(BTreeMap::from([(
+        "idle_conversation_id".to_owned(),
+        serde_json::json!("c-3"),
+    )]));
+    let held = beside.requests[1].render(&scope).unwrap();
+    assert_eq!(
+        held.path_and_query,
+        "/api/v1/conversations/c-3/message?stream=true&session_id=idle-3-0"
+    );
+    // They are another user's, whose messages nobody else's usage check counts.
+    let token = ("authorization".to_owned(), "Bearer token-u-199".to_owned());
+    assert!(held.headers.contains(&token), "{:?}", held.headers);
+    // None of them is an endpoint of the record.
+    assert!(plan.endpoints().all(|name| name != "hold a stream"));
 }

@@ -215,12 +215,16 @@ fn the_shipped_scenarios_check_every_field() {
             json!({"total_human_messages": 0, "agent_message_counts": {}}),
         ),
         (
-            "tunnel",
+            "tunnel-github",
             0,
             json!({"workspace_id": "a1", "repo_url": null, "socket_online": true}),
         ),
-        ("tunnel", 1, json!({"workspace_id": "a1", "online": false})),
-        ("tunnel", 2, json!({"branches": ["main"]})),
+        (
+            "tunnel-github",
+            1,
+            json!({"workspace_id": "a1", "online": false}),
+        ),
+        ("tunnel-github", 2, json!({"branches": ["main"]})),
         ("share-access", 2, json!({"message": "ok"})),
         (
             "auth",

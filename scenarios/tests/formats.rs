@@ -162,8 +162,16 @@ fn the_shipped_migration_has_every_step_and_knows_what_came_before() {
         Some("unstall-reference --steps 0,1,2a,2b,2c,2d,2e --port {port}")
     );
     assert_eq!(before("7"), None);
-    // Step 0 raises blocked time by design.
-    assert_eq!(plan.step("0").unwrap().criteria.blocked, None);
+    // Step 0 raises blocked time by design, and is there for faults.
+    let of_0 = plan.step("0").unwrap().criteria;
+    assert_eq!((of_0.blocked, of_0.p95), (None, None));
+    assert_eq!(of_0.faults, Some(FallCriterion::Down));
+    // Whatever a step is measured with is shipped.
+    let scenarios = plan.steps.iter().flat_map(|step| &step.scenarios);
+    let capacity = plan.capacity.as_ref().map(|goal| &goal.scenario);
+    for scenario in scenarios.chain(capacity) {
+        assert!(catalogue::get(scenario).is_some(), "{scenario}");
+    }
     assert_eq!(
         plan.step("2a").unwrap().criteria.blocked,
         Some(FallCriterion::Down)

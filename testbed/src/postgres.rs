@@ -51,11 +51,7 @@ impl PostgresRecipe {
     /// When a program is missing, no user can be found for root, or `initdb` fails.
     pub(crate) fn new(folder: &Path, guard: &Guard) -> Result<Self, TestbedError> {
         let initdb = programs::find("initdb", "postgresql")?;
-        let recipe = Self {
-            program: programs::find("postgres", "postgresql")?,
-            folder: folder.join("postgres"),
-            user: server_user()?,
-        };
+        let recipe = Self::of_cluster(folder)?;
         recipe.create_folder()?;
         // Guarded like the server: a Ctrl-C in the terminal isn't for it, and it must not go on
         // in a folder that is being removed.
@@ -85,6 +81,18 @@ impl PostgresRecipe {
             .map_err(TestbedError::io("telling the guard"))?;
         succeed("initdb", &output)?;
         Ok(recipe)
+    }
+
+    /// Of a cluster that is there.
+    ///
+    /// # Errors
+    /// When the program is missing, or no user can be found for root.
+    pub(crate) fn of_cluster(folder: &Path) -> Result<Self, TestbedError> {
+        Ok(Self {
+            program: programs::find("postgres", "postgresql")?,
+            folder: folder.join("postgres"),
+            user: server_user()?,
+        })
     }
 
     fn create_folder(&self) -> Result<(), TestbedError> {

@@ -9,6 +9,9 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+
 use crate::TestbedError;
 use crate::guard::{Guard, GuardedCommand, StopSignal};
 
@@ -69,16 +72,26 @@ impl Server {
         })
     }
 
-    /// Kills the server and starts it anew on its port.
+    /// Ends the server without a word to its clients, so far as the server can: of PostgreSQL a
+    /// killed parent would leave processes that hold its memory and its data.
+    pub(crate) fn kill<R: Recipe>(&mut self, guard: &Guard) -> Result<(), TestbedError> {
+        if let (StopSignal::Quit, Ok(process)) = (R::STOP, i32::try_from(self.process.id())) {
+            // An error says that it is dead.
+            let _ = signal::kill(Pid::from_raw(process), Signal::SIGQUIT);
+            let _ = self.process.wait();
+        }
+        self.end(guard)
+    }
+
+    /// Starts a server that was killed anew on its port.
     ///
     /// # Errors
     /// [`TestbedError::Start`], also if somebody else took the port meanwhile.
-    pub(crate) fn restart<R: Recipe>(
+    pub(crate) fn revive<R: Recipe>(
         &mut self,
         recipe: &R,
         guard: &Guard,
     ) -> Result<(), TestbedError> {
-        self.end(guard)?;
         self.process = spawn(recipe, guard, self.port)?;
         self.wait_until_ready(recipe)
             .map_err(|reason| TestbedError::Start {

@@ -62,6 +62,21 @@ struct Place {
     server: Option<Server>,
 }
 
+impl Place {
+    fn private(
+        &mut self,
+        action: &str,
+        variable: &'static str,
+    ) -> Result<&mut Server, TestbedError> {
+        self.server
+            .as_mut()
+            .ok_or_else(|| TestbedError::NotPrivate {
+                action: action.to_owned(),
+                variable,
+            })
+    }
+}
+
 /// Why a testbed couldn't be started or set back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -323,19 +338,51 @@ impl Testbed {
         flush(self.redis.address).map_err(TestbedError::io("emptying Redis"))
     }
 
-    /// Kills Redis and starts it anew, empty, on its port: private servers only. It returns when
-    /// the new one answers.
+    /// Kills Redis: private servers only. Until it is revived nobody answers on its port.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPrivate`] on the caller's own Redis.
+    pub fn kill_redis(&mut self) -> Result<(), TestbedError> {
+        let server = self.redis.private("kill Redis", "REDIS_URL")?;
+        server.kill::<RedisRecipe>(&self.guard)
+    }
+
+    /// Starts the Redis that was killed anew, empty, on its port. It returns when it answers.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPrivate`] on the caller's own Redis; or when it doesn't come up.
+    pub fn revive_redis(&mut self) -> Result<(), TestbedError> {
+        let server = self.redis.private("start Redis", "REDIS_URL")?;
+        server.revive(&RedisRecipe::new(&self.folder)?, &self.guard)
+    }
+
+    /// Kills Redis and starts it anew, empty, on its port: private servers only.
     ///
     /// # Errors
     /// [`TestbedError::NotPrivate`] on the caller's own Redis; or when it doesn't come up.
     pub fn restart_redis(&mut self) -> Result<(), TestbedError> {
-        let Some(server) = &mut self.redis.server else {
-            return Err(TestbedError::NotPrivate {
-                action: "restart Redis".to_owned(),
-                variable: "REDIS_URL",
-            });
-        };
-        server.restart(&RedisRecipe::new(&self.folder)?, &self.guard)
+        self.kill_redis()?;
+        self.revive_redis()
+    }
+
+    /// Ends PostgreSQL as a crash does: private servers only. Its clients lose their connections
+    /// and what they hadn't committed; until it is revived nobody answers on its port.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPrivate`] on the caller's own PostgreSQL.
+    pub fn kill_postgres(&mut self) -> Result<(), TestbedError> {
+        let server = self.postgres.private("kill PostgreSQL", "DATABASE_URL")?;
+        server.kill::<PostgresRecipe>(&self.guard)
+    }
+
+    /// Starts the PostgreSQL that was killed anew, with its data, on its port. It returns when it
+    /// has recovered and answers.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPrivate`] on the caller's own PostgreSQL; or when it doesn't come up.
+    pub fn revive_postgres(&mut self) -> Result<(), TestbedError> {
+        let server = self.postgres.private("start PostgreSQL", "DATABASE_URL")?;
+        server.revive(&PostgresRecipe::of_cluster(&self.folder)?, &self.guard)
     }
 
     /// Runs statements on the maintenance database: the private one's `postgres`, or the database

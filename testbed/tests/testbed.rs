@@ -90,10 +90,48 @@ fn a_restarted_redis_is_empty_and_where_it_was() -> Outcome {
         database_url: Some(testbed.database_url("postgres")),
         redis_url: Some(testbed.redis_url()),
     })?;
-    assert!(matches!(
+    for refused in [
         theirs.restart_redis(),
-        Err(TestbedError::NotPrivate { .. })
-    ));
+        theirs.kill_redis(),
+        theirs.kill_postgres(),
+        theirs.revive_postgres(),
+    ] {
+        assert!(matches!(refused, Err(TestbedError::NotPrivate { .. })));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_killed_postgres_comes_back_with_what_was_committed() -> Outcome {
+    let mut testbed = Testbed::start(&Options::default())?;
+    let address = testbed.postgres_address();
+    testbed.create_template("kept", |url| {
+        Ok(sql(url, "CREATE TABLE rows (number integer)").map(drop)?)
+    })?;
+    let url = testbed.reset_database("kept", "own")?;
+    for number in 1..=3 {
+        sql(&url, "INSERT INTO rows VALUES (1)")?;
+        // A client in the middle of a transaction keeps nobody from ending.
+        let mut client = Command::new("psql")
+            .args(["-Xqd", &url, "-c", "BEGIN"])
+            .args(["-c", "INSERT INTO rows VALUES (1)"])
+            .args(["-c", "SELECT pg_sleep(600)"])
+            .stderr(Stdio::null())
+            .spawn()?;
+        while sql(
+            &url,
+            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'",
+        )? != "1"
+        {
+            thread::sleep(Duration::from_millis(10));
+        }
+        testbed.kill_postgres()?;
+        assert!(!client.wait()?.success());
+        assert!(TcpStream::connect(address).is_err());
+        testbed.revive_postgres()?;
+        assert_eq!(testbed.postgres_address(), address);
+        assert_eq!(sql(&url, "SELECT count(*) FROM rows")?, number.to_string());
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::{
 /// `unstall calibrate`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  unstall calibrate tunnel --target 'server --port {port}'\n  \
+    after_help = "Examples:\n  unstall calibrate tunnel-github --target 'server --port {port}'\n  \
                         unstall calibrate my.toml --target http://127.0.0.1:8001 --pairs 16 \
                         --sessions 20 --out nightly\n  \
                         unstall gate ab.json --certificate unstall-calibration/calibration.json\n\n\

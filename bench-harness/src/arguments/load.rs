@@ -11,6 +11,9 @@ pub(crate) struct OpenArguments {
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = rate)]
     #[arg(conflicts_with_all = ["concurrency", "requests"])]
     pub(crate) rate: Vec<f64>,
+    /// The scenario's own open load instead of its closed one
+    #[arg(long, conflicts_with_all = ["rate", "concurrency", "requests"])]
+    pub(crate) open: bool,
     /// How arrivals are spread [default: the scenario's, or poisson]
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) arrivals: Option<Spread>,

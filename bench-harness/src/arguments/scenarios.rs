@@ -13,7 +13,7 @@ pub(crate) enum ScenariosCommand {
     #[command(after_help = "Example:\n  unstall scenarios list")]
     List,
     /// Print the file of a shipped scenario: the start of your own
-    #[command(after_help = "Example:\n  unstall scenarios show tunnel > my.toml")]
+    #[command(after_help = "Example:\n  unstall scenarios show tunnel-github > my.toml")]
     Show {
         /// A name from `unstall scenarios list`
         scenario: String,

@@ -25,10 +25,10 @@ use crate::version::{Version, Versions};
 use crate::{identity, inputs, interrupt};
 use rate_search::{BlockShape, RateSearch};
 
-mod rate_search;
+pub(super) mod rate_search;
 
 /// The lowest rate that is tried, as a part of the first one.
-const LOWEST_OF_FROM: f64 = 1.0 / 16.0;
+pub(super) const LOWEST_OF_FROM: f64 = 1.0 / 16.0;
 /// How long a service that runs already may take to work off what an earlier block left behind.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -284,11 +284,19 @@ fn open(
         watch: common.watch,
     }
     .session()?;
+    check(slo, plan)?;
+    Ok(session)
+}
+
+/// Whether an objective is about what a scenario measures.
+///
+/// # Errors
+/// An endpoint that it doesn't have, or a time that only streams have.
+pub(super) fn check(slo: &Slo, plan: &Plan) -> anyhow::Result<()> {
     let streams = |name: &str| {
         let mut requests = plan.requests.iter();
         requests.any(|request| request.name == name && request.stream.is_some())
     };
-    slo.check(&session.record.scenario.endpoints, streams)
-        .map_err(|why| anyhow::anyhow!("--slo: {why}"))?;
-    Ok(session)
+    slo.check(&opening::endpoints(plan), streams)
+        .map_err(|why| anyhow::anyhow!("the objective `{slo}`: {why}"))
 }

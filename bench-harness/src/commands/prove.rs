@@ -1,21 +1,17 @@
 //! `unstall prove`: send a few requests, and say which routes made no call that can block.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context;
-use unstall_bench_harness::engine::Stop;
-use unstall_bench_harness::proof::{self, Evidence};
-use unstall_loop_monitor::certificate::{Certificate, ProofMethod};
-use unstall_scenarios::plan::Plan;
+use unstall_loop_monitor::certificate::Certificate;
 
 use crate::arguments::ProveArguments;
 use crate::console::{Console, Outcome};
 use crate::document::proof::ProofDocument;
 use crate::document::{Content, FileDocument, FileKind};
 use crate::proof_text::{self, Style};
-use crate::prover::served::{Drives, Served};
+use crate::prover::Caught;
+use crate::prover::served::Served;
 use crate::version::Version;
 use crate::{inputs, interrupt, opening, prover};
 
@@ -31,13 +27,8 @@ pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::
     let inputs = inputs::gather(arguments.variables.clone());
     let plans = opening::plans(&arguments.scenarios, &inputs)?;
     let stop = interrupt::listen()?;
-    let mut served = Served::open(&version, &plans, &arguments.ready, &stop)?;
-    let caught = catch(arguments, &plans, &served, console, &stop);
-    // How the service ended explains best why it doesn't answer any more.
-    let caught = caught.map_err(|error| served.explain(error));
-    let ended = served.close();
-    let caught = caught?;
-    ended?;
+    let served = Served::open(&version, &plans, &arguments.ready, &stop)?;
+    let caught = prover::catch(served, &plans, arguments.requests, console, &stop)?;
     let mut outcome = outcome(arguments, console, &caught);
     if let Some(path) = &arguments.out {
         write(path, &caught.after)?;
@@ -50,55 +41,8 @@ pub(crate) fn execute(arguments: &ProveArguments, console: &Console) -> anyhow::
     Ok(outcome)
 }
 
-/// What was sent and what was caught.
-struct Caught {
-    before: Certificate,
-    after: Certificate,
-    drives: Drives,
-    waits: BTreeMap<String, proof::Waits>,
-}
-
-fn catch(
-    arguments: &ProveArguments,
-    plans: &[Arc<Plan>],
-    served: &Served,
-    console: &Console,
-    stop: &Stop,
-) -> anyhow::Result<Caught> {
-    let mut prover = prover::choose(served)?;
-    let before = prover.begin(stop)?;
-    let blind = matches!(before.method, ProofMethod::Unsupported { .. });
-    let counters = if blind { served.snapshot()? } else { None };
-    let drives = served.drive(plans, arguments.requests, console, stop)?;
-    let after = prover.end()?;
-    anyhow::ensure!(
-        before.start_id == after.start_id,
-        "the service restarted while requests were sent, and its certificate began anew: see its \
-         log, and prove again"
-    );
-    let waits = match counters {
-        None => BTreeMap::new(),
-        Some(then) => served
-            .snapshot()?
-            .map(|now| proof::waits(&then, &now))
-            .unwrap_or_default(), // a monitor that is gone has counted nothing to show
-    };
-    Ok(Caught {
-        before,
-        after,
-        drives,
-        waits,
-    })
-}
-
 fn outcome(arguments: &ProveArguments, console: &Console, caught: &Caught) -> Outcome {
-    let routes = proof::judge(Evidence {
-        before: &caught.before,
-        after: &caught.after,
-        demanded: &arguments.routes,
-        driven: &caught.drives.requests,
-        waits: &caught.waits,
-    });
+    let routes = caught.judge(&arguments.routes);
     let interrupted = caught.drives.interrupted;
     let style = Style {
         colour: console.colour,

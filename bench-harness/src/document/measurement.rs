@@ -139,22 +139,6 @@ pub(super) fn users(level: Level) -> Option<u32> {
 pub(super) fn counts_by_name(errors: &BTreeMap<ErrorKind, u64>) -> BTreeMap<String, u64> {
     let errors = errors.iter();
     errors
-        .map(|(kind, count)| (error_name(*kind).to_owned(), *count))
+        .map(|(kind, count)| (kind.as_str().to_owned(), *count))
         .collect()
-}
-
-/// The name that a record uses.
-pub(crate) fn error_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Status => "status",
-        ErrorKind::Connect => "connect",
-        ErrorKind::Dns => "dns",
-        ErrorKind::Tls => "tls",
-        ErrorKind::Timeout => "timeout",
-        ErrorKind::Reset => "reset",
-        ErrorKind::Protocol => "protocol",
-        ErrorKind::Decode => "decode",
-        ErrorKind::CheckFailed => "check_failed",
-        ErrorKind::Truncated => "truncated",
-    }
 }

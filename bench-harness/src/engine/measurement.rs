@@ -5,9 +5,12 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use unstall_results::histogram::LatencyHistogram;
-use unstall_results::record::{EndpointSamples, ErrorKind, LocalFault, OpenBlock, Second};
+use unstall_results::record::{
+    BackgroundSamples, EndpointSamples, ErrorKind, LocalFault, OpenBlock, Second,
+};
 use unstall_scenarios::plan::Plan;
 
+use super::background::Held;
 use super::generator::Finished;
 use super::probe::ProbeMeasurement;
 use super::series::{EndpointSecond, SharedSeries};
@@ -61,6 +64,11 @@ pub struct BlockMeasurement {
     pub times: Option<RequestTimes>,
     /// What the bystander probe saw, if there was one.
     pub probe: Option<ProbeMeasurement>,
+    /// What became of the users who held streams open beside the load, if there were any.
+    pub background: Option<BackgroundSamples>,
+    /// They hold them as long as this lives: whoever reads the service's counters after the block
+    /// lets go then, so that what their leaving costs is in none.
+    pub held: Option<Held>,
 }
 
 /// Why a block ended.
@@ -178,6 +186,8 @@ impl BlockMeasurement {
             examples,
             times,
             probe: None,
+            background: None,
+            held: None,
         }
     }
 }

@@ -409,7 +409,7 @@ fn is_silence(failure: &Failure) -> bool {
 pub(super) type Values = std::collections::BTreeMap<String, serde_json::Value>;
 
 /// Builds, sends and checks one request.
-async fn perform(
+pub(super) async fn perform(
     prepared: &mut Prepared,
     client: &mut Client,
     scope: &mut Scope,

@@ -8,8 +8,6 @@ use unstall_results::level::Level;
 use unstall_results::record::RunRecord;
 use unstall_results::summary::{Summary, summarise};
 
-use crate::document::measurement::error_name;
-
 /// One family of samples, all gauges: each measurement stands for itself.
 struct Family {
     name: &'static str,
@@ -126,7 +124,7 @@ fn add_summary(families: &mut [Family], record: &RunRecord, summary: &Summary) {
     );
     families[REQUESTS].samples.push(completed);
     for (kind, count) in &summary.errors {
-        let labels = with(&labels, "outcome", error_name(*kind));
+        let labels = with(&labels, "outcome", kind.as_str());
         families[REQUESTS].samples.push((labels, float(*count)));
     }
     for percentile in &summary.percentiles {

@@ -7,7 +7,7 @@ use anyhow::bail;
 use unstall_bench_harness::engine::{LoadModel, OpenLoad};
 use unstall_results::level::Level;
 use unstall_results::record;
-use unstall_scenarios::plan::{Arrivals, Plan, Stage};
+use unstall_scenarios::plan::{self, Arrivals, Plan, Stage};
 
 use crate::arguments::OpenArguments;
 
@@ -38,7 +38,7 @@ impl OpenLevels {
         beside: Beside,
         plan: &Plan,
     ) -> anyhow::Result<Option<Self>> {
-        let of_scenario = plan.load.open.as_ref().filter(|_| !beside.asks_for_closed);
+        let of_scenario = own(arguments, beside, plan)?;
         let arrivals = arguments.arrivals.map(Arrivals::from);
         let in_flight_max = arguments
             .in_flight
@@ -47,8 +47,8 @@ impl OpenLevels {
             ([], None) => {
                 if arguments.arrivals.is_some() || arguments.in_flight.is_some() {
                     bail!(
-                        "--arrivals and --in-flight belong to an open load: give --rate, or leave \
-                         them out"
+                        "--arrivals and --in-flight belong to an open load: give --rate or --open, \
+                         or leave them out"
                     );
                 }
                 return Ok(None);
@@ -67,10 +67,11 @@ impl OpenLevels {
                     in_flight_max,
                 }]
             }
-            (rates, open) => {
+            (rates, _) => {
                 let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
                 let duration = beside.duration.unwrap_or_else(|| usual_duration(slowest));
-                let usual = open.map_or(Arrivals::Poisson, |open| open.arrivals);
+                let usual = plan.load.open.as_ref();
+                let usual = usual.map_or(Arrivals::Poisson, |open| open.arrivals);
                 let level = |rate: &f64| OpenLoad {
                     arrivals: arrivals.unwrap_or(usual),
                     stages: vec![Stage {
@@ -146,6 +147,23 @@ impl OpenLevels {
     }
 }
 
+/// The scenario's open load, if that is to be driven.
+fn own<'p>(
+    arguments: &OpenArguments,
+    beside: Beside,
+    plan: &'p Plan,
+) -> anyhow::Result<Option<&'p plan::OpenLoad>> {
+    let own = plan.load.open.as_ref();
+    if arguments.open && own.is_none() {
+        bail!(
+            "--open: the scenario `{}` has no open load: add `open` to its [load], or give --rate",
+            plan.name
+        );
+    }
+    let is_usual = plan.load.is_open() && !beside.asks_for_closed;
+    Ok(own.filter(|_| arguments.open || is_usual))
+}
+
 fn level(load: &OpenLoad) -> Level {
     Level::of_rate(load.rate_per_second())
 }
@@ -217,6 +235,33 @@ mod tests {
         // -c and --requests win over it.
         let closed = OpenLevels::choose(&none, beside(true, None), &plan(STAGED));
         assert_eq!(closed.expect("it fits"), None);
+    }
+
+    /// A file with both loads is closed until the open one is asked for.
+    #[test]
+    fn an_open_load_beside_a_closed_one_waits_to_be_asked_for() {
+        let both = format!("{STAGED}\nclosed = {{ concurrency = [5] }}");
+        let asked = OpenArguments {
+            open: true,
+            ..OpenArguments::default()
+        };
+        let keys = |arguments: &OpenArguments| {
+            let chosen = OpenLevels::choose(arguments, beside(false, None), &plan(&both));
+            chosen.expect("it fits").map(|levels| levels.keys())
+        };
+        assert_eq!(keys(&OpenArguments::default()), None);
+        assert_eq!(keys(&asked), Some(vec![75_000]));
+        // Its way of arriving is the scenario's at other rates, too.
+        let chosen = OpenLevels::choose(&rates(&[5.0]), beside(false, None), &plan(&both));
+        let record = chosen.expect("it fits").and_then(|levels| levels.record());
+        assert_eq!(record.expect("a level").arrivals, "constant");
+        let refused = OpenLevels::choose(&asked, beside(false, None), &plan(""));
+        assert!(
+            refused
+                .expect_err("no open load")
+                .to_string()
+                .contains("--open")
+        );
     }
 
     #[test]

@@ -64,15 +64,24 @@ impl Served {
                 opening::hosts_reachable(plans)?;
                 let mut command = ServiceCommand::new(line);
                 ready.clone_into(&mut command.ready_path);
-                command.stop = Some(stop.clone());
-                command.environment = vec![(PROVE_VARIABLE.to_owned(), "1".to_owned())];
-                let process = ServiceProcess::start(&command, &opening::guard()?)?;
-                Ok(Self {
-                    target: process.target().clone(),
-                    process: Some(process),
-                })
+                Self::start(command, stop)
             }
         }
+    }
+
+    /// Starts a service with its proof asked for.
+    ///
+    /// # Errors
+    /// If it doesn't become ready.
+    pub(crate) fn start(mut command: ServiceCommand, stop: &Stop) -> anyhow::Result<Self> {
+        command.stop = Some(stop.clone());
+        let proof = (PROVE_VARIABLE.to_owned(), "1".to_owned());
+        command.environment.push(proof);
+        let process = ServiceProcess::start(&command, &opening::guard()?)?;
+        Ok(Self {
+            target: process.target().clone(),
+            process: Some(process),
+        })
     }
 
     /// Where it listens.

@@ -13,7 +13,6 @@ use unstall_scenarios::{Inputs, Plan};
 use unstall_testbed::{Behaviour, FaultyServer};
 
 use super::case::Trouble;
-use crate::document::measurement::error_name;
 
 /// The one endpoint of most scenarios here.
 pub(super) const ENDPOINT: &str = "it";
@@ -132,7 +131,7 @@ pub(super) fn kinds<'a>(errors: impl IntoIterator<Item = (&'a ErrorKind, &'a u64
     let errors: Vec<String> = errors
         .into_iter()
         .filter(|(_, count)| **count > 0)
-        .map(|(kind, count)| format!("{count} {}", error_name(*kind)))
+        .map(|(kind, count)| format!("{count} {}", kind.as_str()))
         .collect();
     if errors.is_empty() {
         "none".to_owned()

@@ -42,52 +42,88 @@ fn mistakes_end_with_2_and_name_the_fix() {
     let target = "http://127.0.0.1:9";
     let cases: [(&[&str], &[&str]); 15] = [
         (&["rum"], &["run"]),
-        (&["run", "tunnel", "--tarqet", target], &["--target"]),
+        (&["run", "tunnel-github", "--tarqet", target], &["--target"]),
         (
-            &["run", "tunnle", "--target", target],
-            &["tunnle", "tunnel"],
+            &["run", "tunnel-gihub", "--target", target],
+            &["tunnel-gihub", "tunnel-github"],
         ),
         (
-            &["run", "tunnel", "--target", "ftp://127.0.0.1"],
+            &["run", "tunnel-github", "--target", "ftp://127.0.0.1"],
             &["ftp", "https"],
         ),
         (
-            &["run", "tunnel", "--target", "127.0.0.1:80"],
+            &["run", "tunnel-github", "--target", "127.0.0.1:80"],
             &["127.0.0.1:80", "http://"],
         ),
         (
-            &["run", "tunnel", "--target", target, "-c", "0"],
+            &["run", "tunnel-github", "--target", target, "-c", "0"],
             &["'0'", "-c"],
         ),
         (
-            &["run", "tunnel", "--target", target, "--var", "x"],
+            &["run", "tunnel-github", "--target", target, "--var", "x"],
             &["NAME=VALUE"],
         ),
         (
-            &["run", "tunnel", "--target", target, "--duration", "5"],
+            &[
+                "run",
+                "tunnel-github",
+                "--target",
+                target,
+                "--duration",
+                "5",
+            ],
             &["5s"],
         ),
         (
             &[
-                "ab", "tunnel", "--before", "sh", "--after", "sh", "--pairs", "4",
+                "ab",
+                "tunnel-github",
+                "--before",
+                "sh",
+                "--after",
+                "sh",
+                "--pairs",
+                "4",
             ],
             &["4", "5"],
         ),
         (
             &[
-                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "6,16,24",
+                "ab",
+                "tunnel-github",
+                "--before",
+                "sh",
+                "--after",
+                "sh",
+                "--looks",
+                "6,16,24",
             ],
             &["look 1 of 3", "6 pairs", "0.01", "7 or more"],
         ),
         (
             &[
-                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "16,10",
+                "ab",
+                "tunnel-github",
+                "--before",
+                "sh",
+                "--after",
+                "sh",
+                "--looks",
+                "16,10",
             ],
             &["look 2 of 2", "ascending", "--looks 10,16,24"],
         ),
         (
             &[
-                "ab", "tunnel", "--before", "sh", "--after", "sh", "--looks", "10,16", "--pairs",
+                "ab",
+                "tunnel-github",
+                "--before",
+                "sh",
+                "--after",
+                "sh",
+                "--looks",
+                "10,16",
+                "--pairs",
                 "16",
             ],
             &["--looks", "--pairs"],
@@ -95,7 +131,7 @@ fn mistakes_end_with_2_and_name_the_fix() {
         (
             &[
                 "ab",
-                "tunnel",
+                "tunnel-github",
                 "--before",
                 "sh",
                 "--after",
@@ -128,9 +164,9 @@ fn a_password_in_a_url_is_not_printed() {
                     [[request]]\nname = \"r\"\nmethod = \"GET\"\npath = \"/\"\n";
     std::fs::write(folder.path().join("s.toml"), scenario).expect("written");
     let cases: [&[&str]; 4] = [
-        &["run", "tunnel", "--target", url],
-        &["run", "tunnel", "--target", url, "--json"],
-        &["ab", "tunnel", "--before", url, "--after", "sh"],
+        &["run", "tunnel-github", "--target", url],
+        &["run", "tunnel-github", "--target", url, "--json"],
+        &["ab", "tunnel-github", "--before", url, "--after", "sh"],
         &["run", "s.toml", "--target", "http://127.0.0.1:9"],
     ];
     for arguments in cases {
@@ -157,21 +193,30 @@ fn json_is_one_valid_document_also_for_mistakes() {
         .filter_map(|scenario| scenario["name"].as_str())
         .collect();
     let shipped = [
+        "agent-tools",
         "auth",
+        "chat-flow",
         "every-route",
+        "github",
+        "idle-streams",
+        "login",
+        "mixed",
+        "redis-streams",
+        "search",
         "session-status",
         "share-access",
-        "stop",
-        "streaming-messages",
-        "tunnel",
+        "tunnel-github",
         "usage-check",
     ];
     assert_eq!(names, shipped);
 
-    let unknown = call(folder.path(), ["--json", "scenarios", "show", "tunnle"]);
+    let unknown = call(
+        folder.path(),
+        ["--json", "scenarios", "show", "tunnel-gihub"],
+    );
     unknown.assert_code(2);
     let message = unknown.document()["error"]["message"].to_string();
-    assert!(message.contains("tunnel"), "{message}");
+    assert!(message.contains("tunnel-github"), "{message}");
 
     let misspelt = call(folder.path(), ["compare", "--json", "--polcy"]);
     misspelt.assert_code(2);
@@ -181,7 +226,7 @@ fn json_is_one_valid_document_also_for_mistakes() {
 #[test]
 fn shown_scenarios_and_schemas_are_what_check_reads() {
     let folder = tempfile::tempdir().expect("a folder");
-    let shown = call(folder.path(), ["scenarios", "show", "tunnel"]);
+    let shown = call(folder.path(), ["scenarios", "show", "tunnel-github"]);
     shown.assert_code(0);
     std::fs::write(folder.path().join("mine.toml"), &shown.stdout).expect("writable");
     call(folder.path(), ["scenarios", "check", "mine.toml"]).assert_code(0);
@@ -278,7 +323,13 @@ fn a_demo_without_its_service_says_how_to_get_it() {
 fn a_folder_that_can_not_be_made_is_refused_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), "").expect("writable");
-    let target = ["run", "tunnel", "--target", "http://127.0.0.1:9", "--out"];
+    let target = [
+        "run",
+        "tunnel-github",
+        "--target",
+        "http://127.0.0.1:9",
+        "--out",
+    ];
     for out in ["no/such/r.json", "file/r.json", "."] {
         let mut command = unstall(folder.path());
         let call = Call::of(command.args(target).arg(out).output().expect("starts"));

@@ -126,6 +126,22 @@ fn a_scenarios_stages_are_followed_and_closed_users_win_over_them() {
 
     run("closed.json", &["-c", "2", "--requests", "10"]).assert_code(0);
     assert_eq!(read(folder.path(), "closed.json").load.model, "closed");
+
+    // Beside a closed load, the open one is for those who ask for it.
+    let both = format!("{text}{load}closed = {{ concurrency = [2], requests = 10 }}\n");
+    std::fs::write(&file, both).expect("writable");
+    run("usual.json", &[]).assert_code(0);
+    let usual = read(folder.path(), "usual.json");
+    assert_eq!(
+        (usual.load.model.as_str(), &usual.load.levels[..]),
+        ("closed", &[2][..])
+    );
+    assert_measured_unless_too_busy(&run("asked.json", &["--open"]));
+    let asked = read(folder.path(), "asked.json");
+    assert_eq!(
+        (asked.load.model.as_str(), &asked.load.levels[..]),
+        ("open", &[40_000][..])
+    );
 }
 
 /// 2 users of 20 ms each can do 100 per second: 300 are too many for the slow version, and
@@ -211,6 +227,10 @@ fn what_conflicts_is_said_before_anything_is_sent() {
         (&["--rate", "5", "--rounds", "3"], &["--rate", "--rounds"]),
         (&["--arrivals", "constant"], &["--arrivals", "give --rate"]),
         (&["--in-flight", "5"], &["--in-flight", "give --rate"]),
+        (&["--open"], &["--open", "`ok` has no open load", "--rate"]),
+        (&["--open", "--rate", "5"], &["--open", "--rate"]),
+        (&["--open", "-c", "5"], &["--open", "--concurrency"]),
+        (&["--open", "--rounds", "3"], &["--open", "--rounds"]),
         (&["--rate", "0"], &["between 0.001 and 1000000"]),
         (&["--rate", "5,5"], &["named twice"]),
         (

@@ -1,5 +1,6 @@
 //! Measuring through the public door: the engine, services and monitors, with real servers.
 
+mod background;
 mod bystander;
 mod client_server;
 mod clients;

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::App;
 use super::json_text::JsonText;
-use crate::auth::sign_in::{self, SignIn, SignedIn};
-use crate::auth::sign_up::{self, GitHub, SignUp, SignedUp};
+use crate::auth::sign_in::{SignIn, SignedIn};
+use crate::auth::sign_up::{GitHub, SignUp, SignedUp};
 use crate::auth::{Client, Provider, User, id_token};
 use crate::email;
 use crate::identity::Caller;
@@ -29,7 +29,7 @@ pub(super) async fn sign_up(
     headers: HeaderMap,
     body: JsonText,
 ) -> Response {
-    match answer_sign_up(&app.stores, &client(peer, &headers), body).await {
+    match answer_sign_up(&app, &client(peer, &headers), body).await {
         Ok(answer) => without_content_type(answer.into_response()),
         Err(Refusal::Store(error)) => Refusal::Store(error).into_response(),
         Err(refusal) => without_content_type(refusal.into_response()),
@@ -37,16 +37,13 @@ pub(super) async fn sign_up(
 }
 
 async fn answer_sign_up(
-    stores: &Stores,
+    app: &App,
     client: &Client,
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
-    // The session ends before anything else is waited for.
-    let outcome = {
-        let mut session = stores.auth.session().await?;
-        sign_up::sign_up(&mut *session, &request, client).await?
-    };
+    app.open_session().await;
+    let outcome = app.stores.auth.sign_up(&request, client).await?;
     let conflict = |reason: &str| Err(Refusal::Conflict(reason.to_owned()));
     let (status, uid, exists, needs_github_linking) = match outcome {
         SignedUp::Exists {
@@ -54,7 +51,7 @@ async fn answer_sign_up(
             needs_github_linking,
         } => (StatusCode::OK, uid, true, needs_github_linking),
         SignedUp::Created { uid } => {
-            tell_of(stores, &request.email).await;
+            tell_of(&app.stores, &request.email).await;
             (StatusCode::CREATED, uid, false, true)
         }
         SignedUp::NothingToLinkTo => {
@@ -91,12 +88,8 @@ pub(super) async fn sso_login(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sso_login(body.object()?, client(peer, &headers))?;
-    // As above.
-    let outcome = {
-        let mut session = app.stores.auth.session().await?;
-        sign_in::sign_in(&mut *session, &request).await?
-    };
-    match outcome {
+    app.open_session().await;
+    match app.stores.auth.sign_in(&request).await? {
         SignedIn::Success {
             user,
             needs_github_linking,
@@ -142,10 +135,8 @@ pub(super) async fn my_providers(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<Value>, Refusal> {
-    let providers = {
-        let mut session = app.stores.auth.session().await?;
-        session.providers_of(&caller.uid).await?
-    };
+    app.open_session().await;
+    let providers = app.stores.auth.providers_of(&caller.uid).await?;
     let primary = providers.iter().find(|provider| provider.is_primary);
     let primary = primary.map(provider_json).transpose()?;
     let providers: Vec<Value> = providers

@@ -10,13 +10,13 @@ use axum::Json;
 use axum::extract::{Query as RawQuery, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uuid::Uuid;
 
 use super::App;
 use super::conversations::refuse_over_limit;
 use super::json_text::JsonText;
 use super::path_ids::{ConversationId, SessionIds};
 use super::sessions::refuse_without_access;
+use crate::conversation::fresh_id;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::run::{self, Run, Task};
@@ -83,7 +83,7 @@ pub(super) async fn start(
     query: RunQuery,
     asked: Asked,
 ) -> Result<Response, Refusal> {
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     let base = run::base_id(
         &caller.uid,
@@ -96,9 +96,10 @@ pub(super) async fn start(
     };
     let streams = Arc::clone(&app.stores.streams);
     let run = ToItsEnd::new(async move {
-        let run = sessions::reserve(&*streams, &conversation_id, &base).await?;
+        let run = streams.reserve(&conversation_id, &base).await?;
         let task = Task {
-            task_id: Uuid::new_v4().to_string(),
+            // The answer's message gets it for its id: those sort by time.
+            task_id: fresh_id(),
             conversation_id,
             run_id: run.run_id.clone(),
             user_id: caller.uid,
@@ -149,11 +150,11 @@ pub(super) async fn resume(
     let mut query = Query::new(query);
     let cursor = query.optional_entry_id("cursor");
     query.finish()?;
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
     let run = Run::new(conversation_id, session_id);
-    if !sessions::is_there(&*app.stores.streams, &run).await? {
+    if !app.stores.streams.is_there(&run).await? {
         return Err(Refusal::NoRun {
             error: none,
             conversation_id: run.conversation_id,

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use super::App;
 use super::json_text::JsonText;
 use super::path_ids::ConversationId;
+use crate::announcements;
 use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
+use crate::service_client::Services;
 use crate::sharing::{Change, Changed};
 use crate::validation::Body;
 
@@ -24,7 +26,14 @@ pub(super) async fn share(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let (id, change) = parse_share(body.object()?)?;
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
+    if let Change::ShareWith(recipients) = &change
+        && !recipients.is_empty()
+    {
+        let mail = announcements::shared(&id, recipients);
+        Services::tell(app.stores.services.mail.as_ref(), "mail", mail).await;
+    }
     let answer = json!({ "message": "Conversation shared successfully.", "sharedID": id });
     Ok((StatusCode::CREATED, Json(answer)))
 }
@@ -35,6 +44,7 @@ pub(super) async fn shared_emails(
     caller: Caller,
     ConversationId(id): ConversationId,
 ) -> Result<Json<Vec<String>>, Refusal> {
+    app.open_session().await;
     match app.stores.sharing.sharing(&id, &caller.uid).await? {
         Some(sharing) => Ok(Json(sharing.emails)),
         None => Err(not_found()),
@@ -55,6 +65,7 @@ pub(super) async fn withdraw(
         return Err(Refusal::BadRequest("No email address given".to_owned()));
     }
     let change = Change::Withdraw(addresses(emails)?);
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
     Ok(Json(json!({ "message": "Access removed successfully." })))
 }

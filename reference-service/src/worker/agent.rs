@@ -5,14 +5,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::answer::pieces;
+use super::answer::{pieces, thinking};
 use super::cancellations::Cancellations;
 use super::journal::Journal;
 use super::pace::Pace;
 use super::publisher::{Publisher, StreamGone};
+use super::takings::{Taken, Takings};
+use crate::chat_history::{MessageBuffer, answer_id};
 use crate::run::{Run, RunStatus, Task};
 use crate::stores::StoreError;
-use crate::stream_event;
+use crate::stream_event::{self, Answer, Event};
 
 /// Who answers a task that names nobody.
 const DEFAULT_AGENT: &str = "default";
@@ -32,6 +34,8 @@ pub struct Agent {
     pub cancellations: Cancellations,
     /// For those who come later.
     pub journal: Journal,
+    /// For whoever comes after this worker.
+    pub takings: Takings,
     /// Its rhythm.
     pub pace: Pace,
     /// Pieces of each answer; `None` for as many as it has words.
@@ -63,11 +67,14 @@ impl From<StreamGone> for Outcome {
 }
 
 impl Agent {
-    /// Answers, and ends the run whatever happens.
-    pub async fn perform(mut self, task: Task) {
+    /// Answers, and ends the run whatever happens. What it said until then is stored, but for a
+    /// run that somebody stops: who stops it stores it.
+    pub async fn perform(self, taken: Taken) {
+        let task = &taken.task;
         let run = task.run();
         let watch = self.cancellations.watch(&run);
         let mut stopped = self.stopped.clone();
+        let mut said = MessageBuffer::default();
         let outcome = tokio::select! {
             biased;
             // An error means that the worker's own task is gone: end as well.
@@ -75,7 +82,7 @@ impl Agent {
                 Outcome::Failed("The agent's worker was stopped".to_owned())
             }
             () = watch.cancelled() => Outcome::Cancelled,
-            answered = self.answer(&task, &run) => match answered {
+            answered = self.answer(task, &run, &mut said) => match answered {
                 Ok(()) => Outcome::Completed,
                 Err(outcome) => outcome,
             },
@@ -87,16 +94,63 @@ impl Agent {
                 RunStatus::Cancelled,
                 "Generation stopped by user".to_owned(),
             ),
-            Outcome::Failed(reason) => (RunStatus::Error, reason),
+            Outcome::Failed(reason) => {
+                self.keep(task, said).await;
+                (RunStatus::Error, reason)
+            }
             Outcome::Gone => {
+                // Gone with its task, it was lost and not stopped.
+                if matches!(self.takings.ended(&taken).await, Ok(false)) {
+                    self.keep(task, said).await;
+                }
                 tracing::debug!(stream = run.stream_key(), "nobody listens any more");
                 return;
             }
         };
         self.end(&run, status, &message).await;
+        self.let_go(&taken).await;
     }
 
-    async fn answer(&mut self, task: &Task, run: &Run) -> Result<(), Outcome> {
+    /// Brings a run to its end that another worker began and can't: from its beginning if it
+    /// hasn't said anything yet. Half an answer can't be gone on with, since the rest would be
+    /// another's; it is stored, and its readers are told.
+    pub async fn take_over(self, taken: Taken) {
+        let run = taken.task.run();
+        let entries = match self.publisher.published(&run).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::warn!(%error, stream = run.stream_key(), "a dead worker's run can't be read");
+                // It is found again.
+                return self.takings.forget(&taken);
+            }
+        };
+        let is_gone = entries.is_empty();
+        let mut said = MessageBuffer::default();
+        let mut has_ended = false;
+        for event in entries.into_iter().filter_map(Event::read) {
+            match event {
+                Event::Queued | Event::Start => (),
+                Event::Chunk(piece) => said.add_chunk(piece),
+                Event::End(_) => has_ended = true,
+            }
+        }
+        if !is_gone && !has_ended && said == MessageBuffer::default() {
+            return self.perform(taken).await;
+        }
+        if !is_gone && !has_ended {
+            self.keep(&taken.task, said).await;
+            self.end(&run, RunStatus::Error, "The agent's worker died")
+                .await;
+        }
+        self.let_go(&taken).await;
+    }
+
+    async fn answer(
+        &self,
+        task: &Task,
+        run: &Run,
+        said: &mut MessageBuffer,
+    ) -> Result<(), Outcome> {
         let agent_id = task.agent_id.as_deref().unwrap_or(DEFAULT_AGENT);
         self.publisher
             .publish(
@@ -109,17 +163,43 @@ impl Agent {
         let Some(question) = self.journal.question(task).await? else {
             return Err(Outcome::Failed("Conversation not found".to_owned()));
         };
+        let thought = started + thinking(&question);
         let pieces = pieces(&question, self.chunks);
         let key = run.stream_key();
         for (n, piece) in pieces.iter().enumerate() {
-            self.wait_until(started + self.pace.due(&key, n), run)
+            self.wait_until(thought + self.pace.due(&key, n), run)
                 .await?;
+            // First: what a reader may have heard is to be stored.
+            said.add_chunk(Answer::text(piece));
             self.publisher
                 .publish(run, stream_event::chunk(run, piece), None)
                 .await??;
         }
-        self.journal.answer(task, &pieces.concat()).await?;
+        self.store(task, said).await?;
         Ok(())
+    }
+
+    /// Stores what a run has said that ends too soon. If it can't be stored, its stream has it
+    /// until that expires.
+    async fn keep(&self, task: &Task, mut said: MessageBuffer) {
+        if let Err(error) = self.store(task, &mut said).await {
+            tracing::error!(%error, stream = task.run().stream_key(), "what was said is not stored");
+        }
+    }
+
+    async fn store(&self, task: &Task, said: &mut MessageBuffer) -> Result<(), StoreError> {
+        match said.flush(answer_id(Some(task.task_id.clone()))) {
+            Some(message) => self.journal.answer(task, &message).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The run has ended, and nobody need look for it. If Redis can't be told, whoever finds it
+    /// sees its end.
+    async fn let_go(&self, taken: &Taken) {
+        if let Err(error) = self.takings.ended(taken).await {
+            tracing::debug!(%error, "a run that has ended stays in the list");
+        }
     }
 
     /// Waits, keeping the run's keys alive.

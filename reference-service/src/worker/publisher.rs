@@ -7,7 +7,7 @@ use fred::types::{Expiration, SetOptions, Value};
 
 use crate::run::{Run, RunStatus, STREAM_ENTRIES_MAX, STREAM_TTL_S, TASK_TTL_S};
 use crate::stores::StoreError;
-use crate::stream_event::Fields;
+use crate::stream_event::{Entry, Fields};
 use crate::variants::asynchronous::redis::{once, store_error};
 
 /// The stream of a run is gone: it was stopped and deleted, has expired, or Redis lost it.
@@ -74,6 +74,18 @@ impl Publisher {
         } else {
             Ok(())
         })
+    }
+
+    /// What readers have heard of a run: the entries that its stream keeps.
+    ///
+    /// # Errors
+    /// [`StoreError`] if Redis doesn't answer.
+    pub async fn published(&self, run: &Run) -> Result<Vec<Entry>, StoreError> {
+        let entries: Vec<(String, Entry)> = once(&self.client)
+            .xrange_values(run.stream_key(), "-", "+", None)
+            .await
+            .map_err(store_error)?;
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
     /// Prolongs the life of a run's keys, for one that says nothing for long.

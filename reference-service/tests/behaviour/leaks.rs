@@ -12,22 +12,24 @@ use super::own_redis::OwnRedis;
 use super::runs::say;
 use super::service::{Service, fresh_database, seeded_testbed, shared_testbed, start_worker};
 
-const STATES: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
+/// While a stream holds a thread of the pool.
+const POOLED: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STATES: [&str; 4] = ["start", POOLED[0], POOLED[1], "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 const STREAMS: usize = 10;
-const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
+pub(crate) const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
 
 /// What a service holds.
-struct Holdings<'a> {
-    service: &'a Service,
+pub(crate) struct Holdings<'a> {
+    pub(crate) service: &'a Service,
     /// One connection for all looks, so that it counts the same each time.
-    client: reqwest::Client,
+    pub(crate) client: reqwest::Client,
     /// Threads, tasks.
-    at_rest: (usize, u64),
+    pub(crate) at_rest: (usize, u64),
 }
 
 impl<'a> Holdings<'a> {
     /// Looks after a first run's pool threads have gone.
-    async fn of(service: &'a Service) -> Self {
+    pub(crate) async fn of(service: &'a Service) -> Self {
         let client = reqwest::Client::new();
         let mut holdings = Self {
             service,
@@ -41,7 +43,7 @@ impl<'a> Holdings<'a> {
         holdings
     }
 
-    fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         let tasks = format!("/proc/{}/task", self.service.program.process_id());
         std::fs::read_dir(tasks).expect("it runs").count()
     }
@@ -55,7 +57,7 @@ impl<'a> Holdings<'a> {
     }
 
     /// Fails if it isn't at rest again within a time that only a leak needs.
-    async fn are_returned(&self, steps: &str) {
+    pub(crate) async fn are_returned(&self, steps: &str) {
         let mut now = self.now().await;
         for _ in 0..600 {
             if now.0 <= self.at_rest.0 && now.1 <= self.at_rest.1 {
@@ -97,7 +99,7 @@ pub(crate) async fn open_stream(service: &Service, session: usize) -> reqwest::R
 async fn a_client_that_is_gone_holds_its_thread_until_the_run_ends() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in STATES {
+    for steps in POOLED {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let service = Service::start(steps, &database_url, &redis.url);
@@ -127,7 +129,7 @@ pub(crate) async fn create(url: String) -> u16 {
 }
 
 /// Fails if it doesn't come true within a time that only a fault needs.
-async fn wait_until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     for _ in 0..3000 {
         if is_true().await {
             return;
@@ -214,7 +216,7 @@ async fn what_a_client_began_goes_to_its_end_without_it() {
 async fn forty_streams_keep_sessions_waiting_until_one_ends() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in STATES {
+    for steps in POOLED {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let service = Service::start(steps, &database_url, &redis.url);
@@ -326,19 +328,23 @@ async fn a_worker_that_is_told_to_end_loses_no_run() {
     all.iter().for_each(|run_id| queue(&redis, run_id));
     let endless = ["--chunks", "60000", "--rate", "20"];
     let mut worker = start_worker(&database_url, &far_url, &endless);
-    let waiting = || redis.ask(&["LRANGE", "agent:runs", "0", "-1"]).texts();
+    let list = |key: &str| redis.ask(&["LRANGE", key, "0", "-1"]).texts();
+    let waiting = || list("agent:runs");
     wait_until("a run is taken", async || waiting().len() < RUNS).await;
     worker.signal(Signal::SIGTERM);
     assert!(worker.wait().success());
+    // What it took and didn't come to is the next worker's.
+    let taken = redis.ask(&["KEYS", "agent:taken:*"]).texts();
     let mut kept: Vec<String> = waiting()
         .iter()
+        .chain(&taken.iter().flat_map(|key| list(key)).collect::<Vec<_>>())
         .map(|task| serde_json::from_str::<Task>(task).expect("a task").run_id)
         .collect();
     kept.extend(all.iter().filter_map(|run_id| {
         let status = redis.ask(&["GET", &format!("task:status:c-0-1:{run_id}")]);
         (status.text() == "error").then(|| run_id.clone())
     }));
-    // Each is either still queued or said to have ended, and none is both.
+    // Each is either still in a list or said to have ended, and none is both.
     all.sort();
     kept.sort();
     assert_eq!(kept, all);

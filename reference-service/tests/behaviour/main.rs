@@ -8,10 +8,17 @@
 
 mod account_exchanges;
 mod accounts;
+mod bridged;
 mod command_line;
 mod example_streams;
 mod example_texts;
 mod exchanges;
+mod faults;
+mod faulty_load;
+mod history;
+mod hub_answers;
+mod hub_counts;
+mod hub_faults;
 mod leaks;
 mod loop_time;
 mod outages;
@@ -23,25 +30,35 @@ mod run_commands;
 mod run_exchanges;
 mod runs;
 mod same_answers;
+mod search;
 mod service;
+mod service_exchanges;
+mod services_beside;
 mod shutdown;
 mod sql_wire;
+mod start;
 mod statement_counts;
 mod strange_texts;
+mod stream_readers;
+mod watched_hub;
 mod written_rows;
 
-/// No step, then each that moves stores with those before it.
-const STATES: [&str; 7] = [
+/// The start, step 0, then each that moves stores with those before it.
+const STATES: [&str; 10] = [
+    "start",
     "0",
     "0,1",
     "0,1,2a",
     "0,1,2a,2b,2c",
     "0,1,2a,2b,2c,2d",
+    "0,1,2a,2b,2c,2d,2e",
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
+    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
 ];
-/// The first and the last of them with every call caught: a proof changes nothing that it watches.
-const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4 under proof"];
+/// What blocks the loop most, and the last of them, with every call caught: a proof changes nothing
+/// that it watches.
+const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4,5,6 under proof"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 

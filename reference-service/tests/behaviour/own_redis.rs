@@ -39,14 +39,23 @@ impl OwnRedis {
         Self::numbered(testbed, 0)
     }
 
+    /// The first database of a testbed that isn't shared, as it is.
+    pub(crate) fn of(testbed: &Testbed) -> Self {
+        Self::as_it_is(testbed, 0)
+    }
+
     fn numbered(testbed: &Testbed, number: u32) -> Self {
-        let redis = Self {
+        let redis = Self::as_it_is(testbed, number);
+        redis.reset();
+        redis
+    }
+
+    fn as_it_is(testbed: &Testbed, number: u32) -> Self {
+        Self {
             url: format!("{}/{number}", testbed.redis_url()),
             address: testbed.redis_address(),
             number,
-        };
-        redis.reset();
-        redis
+        }
     }
 
     pub(crate) fn number(&self) -> u32 {

@@ -13,6 +13,9 @@ use crate::{Entry, Report, Said, escape, numbers, observed, ranking, vocabulary}
 /// More measurements than this are counted in the sentence instead of named.
 const NAMED_MAX: usize = 5;
 
+/// Of more measurements than this, those that passed are folded: the ledger below has them all.
+const SHOWN_MAX: usize = 6;
+
 /// Writes the answer.
 pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     let compared: Vec<(usize, &Entry<'_>, &Comparison)> = report
@@ -57,21 +60,39 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
             "<h1 id=\"answer\">{}</h1>\n<ul class=\"sentences\">",
             escape::markup_prose(&overall_sentence(&judged))
         )?;
-        for one in &judged {
+        let (passed, others): (Vec<&Judged<'_>>, Vec<&Judged<'_>>) = judged
+            .iter()
+            .partition(|one| judged.len() > SHOWN_MAX && one.verdict == Verdict::Pass);
+        sentences(out, &others)?;
+        writeln!(out, "</ul>")?;
+        if !passed.is_empty() {
             writeln!(
                 out,
-                "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
-                pill(one.verdict),
-                permalink::measurement(one.index),
-                escape::markup(&one.entry.short_name()),
-                escape::markup_prose(&one.said.headline)
+                "<details><summary>What passed: {}</summary>\n<ul class=\"sentences\">",
+                passed.len()
             )?;
+            sentences(out, &passed)?;
+            writeln!(out, "</ul></details>")?;
         }
-        writeln!(out, "</ul>")?;
     }
     let several = judged.len() > 1;
     facts(out, report, &compared, (worst, several))?;
     writeln!(out, "</section>")
+}
+
+/// A sentence each.
+fn sentences(out: &mut String, judged: &[&Judged<'_>]) -> std::fmt::Result {
+    for one in judged {
+        writeln!(
+            out,
+            "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
+            pill(one.verdict),
+            permalink::measurement(one.index),
+            escape::markup(&one.entry.short_name()),
+            escape::markup_prose(&one.said.headline)
+        )?;
+    }
+    Ok(())
 }
 
 /// One measurement that was judged: of two versions, or of their capacities.

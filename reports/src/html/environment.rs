@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use unstall_results::level::Level;
-use unstall_results::record::{Arm, ArmAccess, CapacityLoad, Load, RunRecord};
+use unstall_results::record::{Arm, ArmAccess, Block, CapacityLoad, Load, RunRecord};
 
 use super::table;
 use crate::{escape, numbers, observed, vocabulary};
@@ -83,6 +83,7 @@ fn facts(record: &RunRecord) -> Vec<(&'static str, String)> {
         ));
     }
     facts.extend(load(record));
+    facts.extend(held(record));
     facts.extend(arms(record));
     let git = record
         .harness
@@ -195,6 +196,31 @@ fn load(record: &RunRecord) -> Vec<(&'static str, String)> {
         ));
     }
     facts
+}
+
+/// Streams that were held open beside the load, and how many of them each arm took.
+fn held(record: &RunRecord) -> Option<(&'static str, String)> {
+    let seen = |block: &Block| block.background.clone();
+    let users = record.blocks.iter().filter_map(seen);
+    let users = users.map(|background| background.users).max()?;
+    let arms = observed::arms(record).into_iter().filter_map(|arm| {
+        let blocks = record.blocks.iter().filter(|block| block.arm == arm);
+        let held = blocks.filter_map(seen);
+        let held = held.map(|one| (one.open_at_begin.min(one.open_at_end), one.open_at_begin));
+        let least = held.clone().map(|(least, _)| least).min()?;
+        let most = held.map(|(_, most)| most).max()?;
+        let arm = escape::markup(arm);
+        let [least, most] = [least, most].map(|users| numbers::count(users.into()));
+        Some(if least == most {
+            format!("{arm} {most}")
+        } else {
+            format!("{arm} {least} to {most}")
+        })
+    });
+    let arms: Vec<String> = arms.collect();
+    let asked = numbers::count(users.into());
+    let text = format!("{asked} asked for; open: {}", arms.join(", "));
+    Some(("Streams held open", text))
 }
 
 /// What each arm ran.

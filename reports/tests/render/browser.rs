@@ -31,6 +31,7 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
         ("steps", page(&steps)),
         ("judged", page(&[fixture::judged()])),
         ("lasting", page(&[fixture::lasting()])),
+        ("migration", page(&fixture::migration().0)),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),

@@ -8,6 +8,7 @@ mod cells_as_rows;
 mod devtools;
 mod fixture;
 mod formats;
+mod held;
 mod hostile_names;
 mod interaction;
 mod junit_rules;

@@ -46,6 +46,18 @@ pub(crate) enum StatusSchema {
     Many(#[schemars(length(min = 1), inner(range(min = 200, max = 599)))] Vec<u16>),
 }
 
+/// A number of users, or a variable that is one.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "Users")]
+#[expect(
+    dead_code,
+    reason = "stands for numbers of users in the JSON Schema only"
+)]
+pub(crate) enum UsersSchema {
+    Number(#[schemars(range(min = 0, max = 10_000))] u32),
+    Variable(String),
+}
+
 /// Accepted statuses, written as one number or a list.
 #[derive(Debug)]
 pub(crate) struct Statuses(pub(crate) Vec<u16>);

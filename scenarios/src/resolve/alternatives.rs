@@ -11,12 +11,12 @@ use crate::raw;
 /// Weights are compared with each other, so larger ones say nothing more.
 const WEIGHT_MAX: f64 = 1e9;
 
-/// For each request its alternative, if it has a weight.
+/// For each request of a section its alternative, if it has a weight.
 pub(crate) fn resolve(
     document: &Document<'_>,
+    section: &Place<'_>,
     raw: &[raw::Request],
 ) -> Result<Vec<Option<Alternative>>, ScenarioError> {
-    let section = Place::Root.key("request");
     let mut resolved = Vec::with_capacity(raw.len());
     while resolved.len() < raw.len() {
         let first = resolved.len();

@@ -60,27 +60,28 @@ pub(crate) fn hosts(
         }
         let place = section.key(name);
         let template = values::template(document, &place, written)?;
-        let url = filled(document, &place, &template, vars)?;
+        let url = known_before_the_run(document, &place, &template, vars)?;
         check_url(document, &place, &url)?;
         hosts.insert(name.clone(), url.trim_end_matches('/').to_owned());
     }
     Ok(hosts)
 }
 
-fn filled(
+/// A text whose variables are filled in: each has one value for the whole run.
+pub(super) fn known_before_the_run(
     document: &Document<'_>,
     place: &Place<'_>,
     template: &Template,
     vars: &BTreeMap<String, Var>,
 ) -> Result<String, ScenarioError> {
-    let mut url = String::new();
+    let mut filled = String::new();
     for part in &template.parts {
         match part {
-            Part::Literal(text) => url.push_str(text),
+            Part::Literal(text) => filled.push_str(text),
             Part::Variable(name) => match vars.get(name) {
                 Some(Var::Value(value)) => match &value.value {
-                    serde_json::Value::String(text) => url.push_str(text),
-                    other => url.push_str(&other.to_string()),
+                    serde_json::Value::String(text) => filled.push_str(text),
+                    other => filled.push_str(&other.to_string()),
                 },
                 _ => {
                     return Err(document.error(
@@ -95,7 +96,7 @@ fn filled(
             },
         }
     }
-    Ok(url)
+    Ok(filled)
 }
 
 /// What stands there is never shown: a variable may have brought a secret into it.

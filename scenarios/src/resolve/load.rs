@@ -9,7 +9,7 @@ use crate::raw;
 /// The closed model's levels when a file says nothing.
 const CONCURRENCY_DEFAULT: [u32; 3] = [10, 20, 50];
 /// More users than this are a typo, or need more than one machine.
-const CONCURRENCY_MAX: u32 = 10_000;
+pub(super) const CONCURRENCY_MAX: u32 = 10_000;
 /// As many as the command line takes.
 const REQUESTS_MAX: u64 = 100_000_000;
 /// More than one machine sends.
@@ -17,35 +17,27 @@ const RATE_MAX: f64 = 1_000_000.0;
 
 pub(crate) fn resolve(document: &Document<'_>, raw: raw::Load) -> Result<Load, ScenarioError> {
     let place = Place::Root.key("load");
-    match (raw.closed, raw.open) {
-        (Some(_), Some(_)) => Err(document.error(
-            &place.key("open"),
-            "the load is both closed and open",
-            "keep one of `closed` and `open`",
-        )),
-        (None, None) => Ok(Load {
-            concurrency: CONCURRENCY_DEFAULT.to_vec(),
+    let open = raw.open.map(|open| resolve_open(document, open));
+    let open = open.transpose()?;
+    let Some(closed) = raw.closed else {
+        return Ok(Load {
+            concurrency: match &open {
+                Some(_) => Vec::new(),
+                None => CONCURRENCY_DEFAULT.to_vec(),
+            },
             requests: None,
-            open: None,
-        }),
-        (Some(closed), None) => {
-            let levels = &closed.concurrency;
-            check_concurrency(document, levels)?;
-            if let Some(requests) = closed.requests {
-                check_requests(document, &place.key("closed").key("requests"), requests)?;
-            }
-            Ok(Load {
-                concurrency: levels.clone(),
-                requests: closed.requests,
-                open: None,
-            })
-        }
-        (None, Some(open)) => Ok(Load {
-            concurrency: Vec::new(),
-            requests: None,
-            open: Some(resolve_open(document, open)?),
-        }),
+            open,
+        });
+    };
+    check_concurrency(document, &closed.concurrency)?;
+    if let Some(requests) = closed.requests {
+        check_requests(document, &place.key("closed").key("requests"), requests)?;
     }
+    Ok(Load {
+        concurrency: closed.concurrency,
+        requests: closed.requests,
+        open,
+    })
 }
 
 fn check_concurrency(document: &Document<'_>, levels: &[u32]) -> Result<(), ScenarioError> {

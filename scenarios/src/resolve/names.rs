@@ -11,6 +11,7 @@ use crate::resolve::variables::Variables;
 use crate::template::is_variable_name;
 
 /// The variables as the requests come to see them, one after the other.
+#[derive(Clone)]
 pub(crate) struct Names {
     /// With a value here.
     available: BTreeSet<String>,
@@ -47,20 +48,39 @@ impl Names {
             }
         }
         let root = Place::Root;
-        for (section, index, extract) in extracts(raw) {
-            let section = root.key(section);
-            let request = section.item(index);
-            let place = request.key("extract");
-            for (name, taken) in extract {
-                check_extracted_name(document, &place.name(name), name)?;
-                names.extracted.insert(name.clone());
-                // What is a secret once is one wherever it comes from.
-                if taken.secret {
-                    names.secret.insert(name.clone());
-                }
-            }
+        let (setup, requests) = (root.key("setup"), root.key("request"));
+        let background = root.key("background");
+        let in_background = background.key("request");
+        for (index, setup_request) in raw.setup.iter().enumerate() {
+            names.extracts(document, &setup.item(index), &setup_request.extract)?;
+        }
+        for (index, request) in raw.request.iter().enumerate() {
+            names.extracts(document, &requests.item(index), &request.extract)?;
+        }
+        let of_background = raw.background.iter().flat_map(|users| &users.request);
+        for (index, request) in of_background.enumerate() {
+            names.extracts(document, &in_background.item(index), &request.extract)?;
         }
         Ok(names)
+    }
+
+    /// Some request extracts these.
+    fn extracts(
+        &mut self,
+        document: &Document<'_>,
+        request: &Place<'_>,
+        extract: &BTreeMap<String, raw::Extract>,
+    ) -> Result<(), ScenarioError> {
+        let place = request.key("extract");
+        for (name, taken) in extract {
+            check_extracted_name(document, &place.name(name), name)?;
+            self.extracted.insert(name.clone());
+            // What is a secret once is one wherever it comes from.
+            if taken.secret {
+                self.secret.insert(name.clone());
+            }
+        }
+        Ok(())
     }
 
     /// A request has been passed: later ones see what it extracts.
@@ -150,16 +170,6 @@ impl Names {
         };
         Err(document.error(place, format!("there is no variable `{name}`"), fix))
     }
-}
-
-type Extracts<'r> = (&'static str, usize, &'r BTreeMap<String, raw::Extract>);
-
-fn extracts(raw: &raw::Scenario) -> impl Iterator<Item = Extracts<'_>> {
-    let setup = raw.setup.iter().enumerate();
-    let requests = raw.request.iter().enumerate();
-    setup
-        .map(|(index, setup)| ("setup", index, &setup.extract))
-        .chain(requests.map(|(index, request)| ("request", index, &request.extract)))
 }
 
 fn check_extracted_name(

@@ -15,6 +15,7 @@ use crate::render::is_header_value;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Resolves requests in their order; variables become visible as they are extracted.
+#[derive(Clone)]
 pub(crate) struct RequestResolver<'d> {
     pub(super) document: &'d Document<'d>,
     redaction: &'d Redaction,
@@ -27,6 +28,7 @@ pub(crate) struct RequestResolver<'d> {
     headers: Vec<DefaultHeader>,
 }
 
+#[derive(Clone)]
 struct DefaultHeader {
     written: String,
     name: String,
@@ -244,9 +246,11 @@ pub(super) fn each<T>(
 /// Whether some secrets are known only once a user has them.
 fn has_own_secrets(scenario: &raw::Scenario, names: &Names) -> bool {
     let setup = scenario.setup.iter().map(|setup| &setup.extract);
-    let requests = scenario.request.iter().map(|request| &request.extract);
+    let background = scenario.background.iter();
+    let background = background.flat_map(|background| &background.request);
+    let requests = scenario.request.iter().chain(background);
     let extracted = setup
-        .chain(requests)
+        .chain(requests.map(|request| &request.extract))
         .flatten()
         .any(|(name, extract)| extract.secret || names.is_secret(name));
     let drawn = scenario.vars.values().any(|variable| match variable {

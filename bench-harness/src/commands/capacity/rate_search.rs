@@ -31,7 +31,7 @@ pub(crate) struct BlockShape {
 
 impl BlockShape {
     /// For the record.
-    pub(super) fn record(&self) -> record::OpenLoad {
+    pub(crate) fn record(&self) -> record::OpenLoad {
         let arrivals = match self.arrivals {
             Arrivals::Poisson => "poisson",
             Arrivals::Constant => "constant",
@@ -85,6 +85,8 @@ impl RateSearch {
 
     fn learn(&mut self, record: &RunRecord) {
         for block in record.blocks.iter().skip(self.learned) {
+            // Those of an earlier run have their rounds already.
+            self.round = self.round.max(block.pair + 1);
             let seen = capacity::read_block(&self.slo, block, &record.scenario.endpoints);
             let arms = self.arms.iter_mut();
             for (_, search) in arms.filter(|(arm, _)| *arm == block.arm) {

@@ -18,7 +18,7 @@ STALLS_AFTER = "stalls_after"
 
 SCHEMA_NAME = "unstall.snapshot"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 3
+SCHEMA_MINOR = 4
 
 
 class Schema(TypedDict):
@@ -125,6 +125,7 @@ class Snapshot(TypedDict):
     loops: int
     endpoints: dict[str, EndpointCounters]
     loop_lag: HistogramCounts | None
+    counters: dict[str, int]
     stalls: StallsTold
     threads: Threads
     not_covered: list[str]

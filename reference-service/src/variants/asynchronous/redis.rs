@@ -9,9 +9,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::Builder;
 use fred::types::config::{Config, Options, ReconnectPolicy};
 
-use crate::stores::{
-    Backend, BranchStore, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore,
-};
+use super::code_cache;
+use crate::stores::{Backend, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore};
 use crate::tunnel::{self, TunnelRecord};
 use crate::variants::ConnectError;
 
@@ -23,33 +22,45 @@ const RECONNECT_PAUSE_MS_MAX: u32 = 1000;
 
 /// The stores of step 3.
 pub(crate) fn stores(client: Client) -> Step3Stores {
-    let stores = Arc::new(RedisStores { client });
-    (Arc::clone(&stores) as Arc<dyn TunnelStore>, stores)
+    let cache = code_cache::cache(client.clone());
+    (Arc::new(RedisStores { client }), cache)
 }
 
-/// A connected client.
+/// A connected client, which connects anew whenever it has to.
 pub(crate) async fn connect(redis_url: &str) -> Result<Client, ConnectError> {
-    let config = Config::from_url(redis_url).map_err(|error| ConnectError::Url {
+    let policy = ReconnectPolicy::new_exponential(0, 100, RECONNECT_PAUSE_MS_MAX, 2);
+    let client = unconnected(redis_url, Some(policy))?;
+    client.init().await.map_err(store_error)?;
+    Ok(client)
+}
+
+/// What a URL says.
+pub(super) fn config(redis_url: &str) -> Result<Config, ConnectError> {
+    Config::from_url(redis_url).map_err(|error| ConnectError::Url {
         option: "Redis URL",
         backend: Backend::Redis,
         reason: error.to_string(),
         example: "redis://127.0.0.1:6379/0",
-    })?;
-    let client = Builder::from_config(config)
+    })
+}
+
+/// A client that isn't connected yet.
+pub(super) fn unconnected(
+    redis_url: &str,
+    policy: Option<ReconnectPolicy>,
+) -> Result<Client, ConnectError> {
+    let mut builder = Builder::from_config(config(redis_url)?);
+    if let Some(policy) = policy {
+        builder.set_policy(policy);
+    }
+    let client = builder
         .with_performance_config(|performance| performance.default_command_timeout = REDIS_WAIT)
         .with_connection_config(|connection| {
             connection.connection_timeout = REDIS_WAIT;
             connection.tcp.nodelay = Some(true);
         })
-        .set_policy(ReconnectPolicy::new_exponential(
-            0,
-            100,
-            RECONNECT_PAUSE_MS_MAX,
-            2,
-        ))
         .build()
         .map_err(store_error)?;
-    client.init().await.map_err(store_error)?;
     Ok(client)
 }
 
@@ -112,17 +123,6 @@ impl TunnelStore for RedisStores {
                 |client| async move { client.exists(key).await },
             )
             .await
-        })
-    }
-}
-
-impl BranchStore for RedisStores {
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move {
-            let key = tunnel::branches_key(repo);
-            let text: Option<String> = get(&self.client, &key).await?;
-            text.map(|text| tunnel::parse_branches(&key, &text))
-                .transpose()
         })
     }
 }

@@ -22,9 +22,7 @@ pub(super) const INSERT_SYSTEM_MESSAGE: &str =
 
 /// All stores on one pool.
 pub(crate) fn open(database_url: &str) -> Result<Arc<dyn SqlStores>, StoreError> {
-    let pool = Pool::open(Postgres {
-        database_url: database_url.to_owned(),
-    })?;
+    let pool = Pool::open(Postgres::at(database_url))?;
     Ok(Arc::new(PostgresStores { pool }))
 }
 
@@ -120,6 +118,14 @@ pub(super) fn transaction<T>(
 
 pub(super) struct Postgres {
     database_url: String,
+}
+
+impl Postgres {
+    pub(super) fn at(database_url: &str) -> Self {
+        Self {
+            database_url: database_url.to_owned(),
+        }
+    }
 }
 
 impl Connect for Postgres {

@@ -75,7 +75,7 @@ impl<Row> RunQueryDsl<PgConnection> for Statement<'_, Row> {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{auth, history, postgres, sharing};
+    use super::super::{auth, history, postgres, repositories, search, sharing};
     use super::*;
 
     #[test]
@@ -85,7 +85,9 @@ mod tests {
             (postgres::SELECT_PROJECTS, 1),
             (postgres::INSERT_CONVERSATION, 6),
             (postgres::INSERT_SYSTEM_MESSAGE, 3),
-            (history::INSERT_PARTIAL_MESSAGE, 4),
+            (history::INSERT_ANSWER, 7),
+            (history::INSERT_HUMAN_MESSAGE, 4),
+            (history::TAKE_BACK_ANSWER, 2),
             (sharing::SELECT_SHARING, 2),
             (sharing::UPDATE_SHARING, 3),
             (auth::SELECT_USER_BY_UID, 1),
@@ -99,6 +101,12 @@ mod tests {
             (auth::INSERT_AUDIT_EVENT, 7),
             (auth::UPDATE_PROVIDER_USED, 1),
             (auth::UPDATE_LAST_LOGIN, 1),
+            (repositories::SELECT_USER_REPOSITORIES, 1),
+            (repositories::SELECT_HUB_ACCOUNT, 2),
+            (repositories::SELECT_PROJECT, 2),
+            (search::SELECT_PROJECT_OF_USER, 2),
+            (search::SEARCH, 4),
+            (search::SELECT_USER_OF_KEY, 1),
         ] {
             let numbers: Vec<String> = sql
                 .split('$')
