@@ -11,6 +11,7 @@ mod formats;
 mod hostile_names;
 mod interaction;
 mod junit_rules;
+mod ledger;
 mod limits;
 mod markdown_as_read;
 mod mixed;
