@@ -101,17 +101,17 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Stops it when the record has so many blocks; the bound only keeps a broken program from hanging.
-fn stop_at(mut child: Child, record: &Path, blocks: usize) -> Output {
+/// Stops it when the record has a whole triple; the bound only keeps a broken program from hanging.
+fn stop_in(mut child: Child, record: &Path) -> Output {
     let begun = Instant::now();
     loop {
-        let saved = store::read(record).map(|record| record.blocks.len());
-        if saved.is_ok_and(|saved| saved >= blocks) {
+        let whole = store::read(record).map(|record| record.complete_pairs().len());
+        if whole.is_ok_and(|whole| whole >= 1) {
             break;
         }
         assert!(
             begun.elapsed() < Duration::from_secs(300),
-            "{} has no {blocks} blocks",
+            "{} has no whole triple",
             record.display()
         );
         assert!(child.try_wait().expect("a child").is_none(), "it ended");
@@ -213,7 +213,7 @@ fn a_migration_is_replayed_goes_on_where_it_was_stopped_and_leaves_out_what_regr
     let folder = folder();
     let out = folder.path().join("out");
     let child = replay(folder.path()).spawn().expect("unstall starts");
-    let stopped = stop_at(child, &out.join("0-small.json"), 4);
+    let stopped = stop_in(child, &out.join("0-small.json"));
     let first = document(&stopped);
     assert_eq!(first["replay"]["interrupted"], true);
     assert_eq!(step(&first, "3")["measurements"][0]["how"], "not_measured");
@@ -239,10 +239,7 @@ fn a_migration_is_replayed_goes_on_where_it_was_stopped_and_leaves_out_what_regr
     assert!(whole.blocks.len() >= 15);
 
     let state = &second["replay"]["last_state"];
-    assert!(
-        state["blocked"]["requests"].as_u64() > Some(1_000),
-        "{state}"
-    );
+    assert!(state["blocked"]["requests"].as_u64() > Some(200), "{state}");
     assert!(state["proof"]["routes"].is_array() || said.contains("nothing is proven"));
     let page = fs::read_to_string(out.join("report.html")).expect("the report");
     assert!(page.contains("Step 0"));

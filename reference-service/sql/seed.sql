@@ -54,5 +54,22 @@ FROM users
 WHERE uid LIKE 'u-%' AND uid <> 'u-free'
 ON CONFLICT DO NOTHING;
 
+-- Sixty nodes of code for each project: functions of six kinds on ten things.
+INSERT INTO search_indices (project_id, node_id, name, file_path, content)
+SELECT 'p-' || n, 'n-' || n || '-' || kind || '-' || thing, verb || '_' || noun, 'src/' || noun || '/' || verb || '.py',
+       'def ' || verb || '_' || noun || '(context): return context.' || noun || 's.' || verb || '()'
+FROM generate_series(1, 20) n,
+     unnest(ARRAY['open', 'close', 'read', 'write', 'check', 'list']) WITH ORDINALITY verbs (verb, kind),
+     unnest(ARRAY['file', 'session', 'user', 'stream', 'branch', 'project', 'message', 'token', 'cache', 'queue'])
+         WITH ORDINALITY nouns (noun, thing)
+ON CONFLICT (project_id, node_id) DO NOTHING;
+
+-- The API key of u-<n> is sk- and <n> in 64 hexadecimal digits.
+INSERT INTO user_preferences (user_id, preferences)
+SELECT 'u-' || n,
+       json_build_object('api_key_hash', encode(sha256(convert_to('sk-' || lpad(to_hex(n), 64, '0'), 'UTF8')), 'hex'))
+FROM generate_series(0, 199) n
+ON CONFLICT (user_id) DO NOTHING;
+
 -- Fresh statistics, so that every run plans its queries alike.
-ANALYZE users, projects, conversations, messages, user_auth_providers;
+ANALYZE users, projects, conversations, messages, user_auth_providers, search_indices, user_preferences;

@@ -8,10 +8,11 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
-use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
+use unstall_reference_service::service_url::ServiceUrl;
 use unstall_reference_service::steps::Steps;
 use unstall_reference_service::variants::Addresses;
+use unstall_reference_service::variants::services::ServiceUrls;
 use unstall_reference_service::worker::{self, pace::Pace};
 
 use crate::task::Task;
@@ -21,9 +22,9 @@ use crate::task::Task;
 /// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
 /// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
-/// stores so far; the others are accepted and change nothing yet. Messages are answered by
-/// `unstall-reference worker`, a process of its own.
+/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache), 4 (calls of other services) and 5
+/// (search) have stores so far; the others are accepted and change nothing yet. Messages are
+/// answered by `unstall-reference worker`, a process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
@@ -150,13 +151,33 @@ struct RawServe {
     stream_idle_max: u32,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
     #[arg(long, value_name = "URL", env = "NOTIFY_URL")]
-    notify_url: Option<HookUrl>,
+    notify_url: Option<ServiceUrl>,
+    #[command(flatten)]
+    services: RawServices,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
     /// Form of the log
     #[arg(long, default_value = "text")]
     log: LogForm,
+}
+
+/// Services that are called over plain HTTP; without an address a login or an issue is 502, and
+/// nobody is told anything.
+#[derive(Args)]
+struct RawServices {
+    /// Identity service that checks passwords: its base address
+    #[arg(long, value_name = "URL", env = "IDENTITY_URL")]
+    identity_url: Option<ServiceUrl>,
+    /// Issue tracker: the base address, below which it has /graphql
+    #[arg(long, value_name = "URL", env = "TRACKER_URL")]
+    tracker_url: Option<ServiceUrl>,
+    /// Where mail is posted, as in http://127.0.0.1:9000/emails
+    #[arg(long, value_name = "URL", env = "MAIL_URL")]
+    mail_url: Option<ServiceUrl>,
+    /// Where events are posted, as in http://127.0.0.1:9000/capture
+    #[arg(long, value_name = "URL", env = "ANALYTICS_URL")]
+    analytics_url: Option<ServiceUrl>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -255,6 +276,12 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,
             notify_url: raw.notify_url,
+            services: ServiceUrls {
+                identity: raw.services.identity_url,
+                tracker: raw.services.tracker_url,
+                mail: raw.services.mail_url,
+                analytics: raw.services.analytics_url,
+            },
         },
     })
 }

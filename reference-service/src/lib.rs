@@ -10,10 +10,15 @@
 //! which `cargo sqlx prepare --workspace` (or `SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$PWD/.sqlx cargo
 //! check -p unstall-reference-service`) writes anew, given the `DATABASE_URL` of a migrated database.
 
+pub mod announcements;
+pub mod api_key;
 pub mod auth;
+pub mod bridge;
 pub mod conversation;
 pub mod email;
 pub mod identity;
+pub mod identity_service;
+pub mod issue_tracker;
 pub mod migrations;
 pub mod notifier;
 pub mod refusal;
@@ -21,8 +26,11 @@ pub mod request_id;
 pub mod routes;
 pub mod run;
 pub mod run_stream;
+pub mod search;
 pub mod seed;
 pub mod server;
+pub mod service_client;
+pub mod service_url;
 pub mod sessions;
 pub mod sharing;
 pub mod start_faults;

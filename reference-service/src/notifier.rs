@@ -2,12 +2,9 @@
 //!
 //! An account is made before the hook is called, and stays made whatever the hook answers.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::str::FromStr;
 
-use axum::http::Uri;
 use serde_json::json;
 use thiserror::Error;
 
@@ -31,52 +28,9 @@ pub fn body(message: &str) -> String {
     json!({ "text": message }).to_string()
 }
 
-/// Where the hook is: an `http://` address. The service calls it without TLS, since it runs beside it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HookUrl(Uri);
-
-impl fmt::Display for HookUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// An address that isn't a hook's.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("not the address of a hook; it looks like `http://127.0.0.1:9000/hook`, without TLS")]
-pub struct HookUrlError;
-
-impl FromStr for HookUrl {
-    type Err = HookUrlError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let uri: Uri = text.parse().map_err(|_not_a_uri| HookUrlError)?;
-        if uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty()) {
-            Ok(Self(uri))
-        } else {
-            Err(HookUrlError)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hooks_have_plain_http_addresses() {
-        let url: HookUrl = "http://127.0.0.1:9000/hook?team=1".parse().expect("good");
-        assert_eq!(url.to_string(), "http://127.0.0.1:9000/hook?team=1");
-        for bad in [
-            "",
-            "/hook",
-            "127.0.0.1:9000",
-            "https://127.0.0.1/hook",
-            "http://",
-        ] {
-            assert_eq!(bad.parse::<HookUrl>(), Err(HookUrlError), "{bad}");
-        }
-    }
 
     #[test]
     fn a_message_is_sent_as_text() {

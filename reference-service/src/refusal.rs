@@ -1,4 +1,5 @@
-//! Answers that are not a success: `{"detail": …}` with the status that the API promises.
+//! Answers that are not a success: `{"detail": …}` with the status that the API promises, and
+//! `{"error": …}` of a login.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -17,6 +18,8 @@ pub enum Refusal {
     Unauthorized,
     /// 401: a token of a sign-in service that isn't good.
     InvalidIdToken,
+    /// 401: no API key, or nobody's.
+    InvalidApiKey,
     /// 403: not for this caller.
     Forbidden(String),
     /// 409: somebody else's already.
@@ -41,6 +44,17 @@ pub enum Refusal {
     BodyTooLarge,
     /// 422: fields that are missing or of the wrong kind.
     Invalid(Vec<FieldError>),
+    /// The identity service's own refusal, with its status; its body is `{"error": …}`.
+    LoginRefused {
+        /// From 400 on.
+        status: u16,
+        /// The service's reason.
+        reason: String,
+    },
+    /// 502: no answer of the identity service, or none that means anything.
+    LoginFailed(&'static str),
+    /// 502: no answer of another service, or none that means anything.
+    BadGateway(&'static str),
     /// 500: the agent didn't answer to its end.
     RunFailed,
     /// 503 while a server can't be reached, else 500. The reason goes to the log, not to the caller.
@@ -71,6 +85,10 @@ impl Refusal {
                 StatusCode::UNAUTHORIZED,
                 json!("Invalid or expired SSO token"),
             ),
+            Self::InvalidApiKey => (
+                StatusCode::UNAUTHORIZED,
+                json!("Invalid API key; send `X-API-Key: sk-…`"),
+            ),
             Self::Forbidden(reason) => (StatusCode::FORBIDDEN, json!(reason)),
             Self::Conflict(reason) => (StatusCode::CONFLICT, json!(reason)),
             Self::OverLimit { used, limit } => (
@@ -87,6 +105,10 @@ impl Refusal {
                 StatusCode::NOT_FOUND,
                 json!({ "error": error, "conversationId": conversation_id }),
             ),
+            Self::LoginRefused { status, reason } => (upstreams(status), json!(reason)),
+            Self::LoginFailed(reason) | Self::BadGateway(reason) => {
+                (StatusCode::BAD_GATEWAY, json!(reason))
+            }
             Self::RunFailed => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 json!("The agent failed to answer"),
@@ -102,6 +124,11 @@ impl Refusal {
             Self::Store(error) => store_status(&error),
         }
     }
+}
+
+/// A status that a service answered, and passes the check that it is one of a refusal.
+fn upstreams(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY) // never: it is below 1000
 }
 
 fn store_status(error: &StoreError) -> (StatusCode, Value) {
@@ -125,9 +152,14 @@ fn store_status(error: &StoreError) -> (StatusCode, Value) {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
+        let field = match self {
+            Self::LoginRefused { .. } | Self::LoginFailed(_) => "error",
+            _ => "detail",
+        };
+        let is_for_token = matches!(self, Self::Unauthorized | Self::InvalidIdToken);
         let (status, detail) = self.status_and_detail();
-        let mut response = (status, Json(json!({ "detail": detail }))).into_response();
-        if status == StatusCode::UNAUTHORIZED {
+        let mut response = (status, Json(json!({ field: detail }))).into_response();
+        if is_for_token {
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -16,10 +16,13 @@ use crate::stores::Stores;
 pub mod auth;
 pub mod conversations;
 pub mod github;
+pub mod integrations;
 mod json_text;
+pub mod login;
 pub mod messages;
 mod path_ids;
 pub mod runs;
+pub mod search;
 pub mod sessions;
 pub mod sharing;
 pub mod tunnel;
@@ -102,6 +105,13 @@ fn all() -> Vec<Route> {
         Route::post("/api/v1/sso/login/", auth::sso_login),
         Route::get("/api/v1/providers/me", auth::my_providers),
         Route::get("/api/v1/providers/me/", auth::my_providers),
+        Route::post("/api/v1/login", login::login),
+        Route::post("/api/v1/login/", login::login),
+        Route::get("/api/v1/integrations/issues/{id}", integrations::issue),
+        Route::post("/api/v1/search", search::v1),
+        Route::post("/api/v1/search/", search::v1),
+        Route::post("/api/v2/search", search::v2),
+        Route::post("/api/v2/search/", search::v2),
         Route::get("/api/v1/usage/usage", usage::get),
         Route::get("/api/v1/tunnel/workspace/{id}", tunnel::workspace),
         Route::get(

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 
+use crate::bridge::BridgeCounters;
 use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
@@ -23,9 +24,12 @@ use crate::thread_slots::ThreadSlots;
 use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
-/// How long requests in flight may take after a request to stop. With [`CLOSE`] it is less than
-/// the 10 s that `unstall` waits before it kills.
-const DRAIN: Duration = Duration::from_secs(8);
+/// How long requests in flight may take after a request to stop. With
+/// [`BRIDGES`] and [`CLOSE`] it is less than the 10 s that `unstall` waits before it kills.
+const DRAIN: Duration = Duration::from_secs(7);
+
+/// How long what bridges have taken may take after that.
+const BRIDGES: Duration = Duration::from_secs(1);
 
 /// How long connections may take to close after that.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -129,7 +133,9 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     let faults = StartFaults::counted_by(&monitor);
     let slots = ThreadSlots::start().map_err(ServeError::Runtime)?;
     let calls = CallPool::new(slots.clone(), faults.clone());
-    let stores = variants::open(&options.steps, &options.addresses, &calls).await?;
+    let bridges = BridgeCounters::counted_by(&monitor);
+    let stores = variants::open(&options.steps, &options.addresses, &calls, &bridges).await?;
+    let services = stores.services.clone();
     let run_streams = RunStreams {
         reader: Arc::clone(&stores.reader),
         slots,
@@ -179,6 +185,7 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
         result = async { server.await } => result.map_err(ServeError::Server)?,
         () = drained => tracing::warn!("requests still in flight after {} s are dropped", DRAIN.as_secs()),
     }
+    services.close(BRIDGES).await;
     Ok(())
 }
 

@@ -28,9 +28,9 @@ pub enum Step {
     CodeHostQueries,
     /// `3`: the tunnel's records and the branch cache in Redis.
     RedisCaches,
-    /// `4`: outgoing HTTP.
+    /// `4`: calls of other services.
     HttpClients,
-    /// `5`: providers and search.
+    /// `5`: search.
     Remainder,
     /// `6`: a stream reader and sessions that hold no thread.
     StreamReader,
@@ -84,6 +84,7 @@ impl Step {
                 | Self::Auth
                 | Self::RedisCaches
                 | Self::HttpClients
+                | Self::Remainder
         )
     }
 }

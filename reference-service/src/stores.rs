@@ -12,18 +12,23 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::access::AccessStore;
+use self::api_keys::ApiKeyStore;
 use self::auth::AuthStore;
 use self::history::HistoryStore;
+use self::search::SearchStore;
 use self::sharing::SharingStore;
 use self::streams::{StreamReader, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::notifier::Notifier;
+use crate::service_client::Services;
 use crate::tunnel::TunnelRecord;
 use crate::usage::{Usage, Window};
 
 pub mod access;
+pub mod api_keys;
 pub mod auth;
 pub mod history;
+pub mod search;
 pub mod sharing;
 pub mod streams;
 
@@ -88,8 +93,14 @@ pub struct Stores {
     pub sharing: Arc<dyn SharingStore>,
     /// See [`AuthStore`].
     pub auth: Arc<dyn AuthStore>,
+    /// See [`ApiKeyStore`].
+    pub api_keys: Arc<dyn ApiKeyStore>,
+    /// See [`SearchStore`].
+    pub search: Arc<dyn SearchStore>,
     /// Whom new accounts are told to, if anybody.
     pub notifier: Option<Arc<dyn Notifier>>,
+    /// See [`Services`].
+    pub services: Services,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
     /// See [`BranchStore`].
@@ -98,12 +109,18 @@ pub struct Stores {
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
 pub trait SqlStores:
-    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + ApiKeyStore + SearchStore
 {
 }
 
 impl<T> SqlStores for T where
-    T: UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore
+    T: UsageStore
+        + ConversationStore
+        + HistoryStore
+        + SharingStore
+        + AuthStore
+        + ApiKeyStore
+        + SearchStore
 {
 }
 

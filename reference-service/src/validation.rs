@@ -12,6 +12,9 @@ mod query;
 /// What no text may have: PostgreSQL keeps none with a NUL in it.
 const NO_NUL: &str = r"^[^\x00]*$";
 
+/// What a text that says something has: a character that isn't space.
+const NOT_BLANK: &str = r"\S";
+
 /// One field that is missing or wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
@@ -179,6 +182,16 @@ impl Body {
             Some(other) => self.errors.wrong(field, Wrong::no_text(), other.clone()),
             None => self.missing(field),
         }
+    }
+
+    /// A required text of more than space.
+    pub fn text_not_blank(&mut self, field: &str) -> String {
+        let errors = self.errors.list.len();
+        let text = self.text(field);
+        if text.trim().is_empty() && self.errors.list.len() == errors {
+            return self.errors.wrong(field, Wrong::no_match(NOT_BLANK), text);
+        }
+        text
     }
 
     /// A required choice of two or more.

@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::notifier::{HookUrl, Notifier, NotifyError};
+use crate::bridge::BridgeCounters;
+use crate::notifier::{Notifier, NotifyError};
+use crate::service_url::ServiceUrl;
 use crate::steps::{Step, Steps, Variant};
 use crate::stores::{SqlStores, StoreError, Stores};
+use crate::variants::services::{ServiceError, ServiceUrls};
 use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod services;
 pub mod threads;
 
 /// Where the servers are.
@@ -21,7 +25,9 @@ pub struct Addresses {
     /// `redis://…`
     pub redis_url: String,
     /// The hook that new accounts are told to, if any.
-    pub notify_url: Option<HookUrl>,
+    pub notify_url: Option<ServiceUrl>,
+    /// The other services beside this one.
+    pub services: ServiceUrls,
 }
 
 /// A server that the service can't start with.
@@ -47,12 +53,15 @@ pub enum ConnectError {
     /// No client for the hook.
     #[error(transparent)]
     Notify(#[from] NotifyError),
+    /// No client for another service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
 /// Every state opens one more, for the access check, which is awaited in every state. The start
-/// makes its calls in `calls`.
+/// makes its calls in `calls`; what bridges lose is counted in `bridges`.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
@@ -60,6 +69,7 @@ pub async fn open(
     steps: &Steps,
     addresses: &Addresses,
     calls: &CallPool,
+    bridges: &BridgeCounters,
 ) -> Result<Stores, ConnectError> {
     let mut sql = SqlByVariant::new(&addresses.database_url, calls);
     let access = asynchronous::access::open(&addresses.database_url).await?;
@@ -69,6 +79,7 @@ pub async fn open(
     // `GET /providers/me` moves with the other sign-in routes, as the shipped plan has it. The
     // service being migrated left it to step 5, which never landed.
     let auth = sql.stores(steps.variant_of(Step::Auth)).await?;
+    let search = sql.stores(steps.variant_of(Step::Remainder)).await?;
     let mut redis = AsyncRedis {
         url: &addresses.redis_url,
         client: None,
@@ -95,6 +106,8 @@ pub async fn open(
         Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
         None => None,
     };
+    let http = steps.variant_of(Step::HttpClients);
+    let services = services::open(http, &addresses.services, calls, bridges)?;
     Ok(Stores {
         streams,
         reader: blocking::stream_reader::reader(&addresses.redis_url, block)?,
@@ -102,9 +115,12 @@ pub async fn open(
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),
         conversations: usage,
+        api_keys: Arc::<dyn SqlStores>::clone(&sharing),
         sharing,
         auth,
+        search,
         notifier,
+        services,
         tunnel,
         branches,
     })
@@ -112,7 +128,7 @@ pub async fn open(
 
 fn notifier(
     variant: Variant,
-    url: &HookUrl,
+    url: &ServiceUrl,
     calls: &CallPool,
 ) -> Result<Arc<dyn Notifier>, NotifyError> {
     let blocking = || Arc::new(blocking::notifier::HookNotifier::new(url));

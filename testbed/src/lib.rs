@@ -4,8 +4,8 @@
 //! however its owner went: [`Testbed`] starts a Redis and a PostgreSQL of its own, [`Guard`] sees to
 //! their end, [`DelayProxy`] gives loopback the round-trip time of a network, and the peers
 //! [`ExactDelay`], [`ExactStream`], [`FaultyServer`] and [`Http2Server`] are servers whose right answers are known
-//! beforehand; [`IdentityStub`] and [`HubStub`] stand in for services that a service calls, with a
-//! latency as stated. With the feature `fronts` there is also a `Front`, by which a server that
+//! beforehand; [`IdentityStub`], [`HubStub`], [`TrackerStub`] and [`ListenerStub`] stand in for services
+//! that a service calls, with a latency as stated. With the feature `fronts` there is also a `Front`, by which a server that
 //! speaks HTTP/1.1 is reached over TLS and HTTP/2, and a CA (`Authority`) for its certificates.
 
 #[cfg(feature = "fronts")]
@@ -28,6 +28,7 @@ mod http2_server;
 mod http_message;
 mod hub_stub;
 mod identity_stub;
+mod listener_stub;
 mod peer;
 mod postgres;
 mod programs;
@@ -40,6 +41,7 @@ mod stream_fault;
 mod stream_format;
 mod stub;
 mod testbed;
+mod tracker_stub;
 
 #[cfg(feature = "fronts")]
 pub use authority::{Authority, Identity};
@@ -55,5 +57,7 @@ pub use guard::{Guard, GuardedCommand, StopSignal};
 pub use http2_server::{Http2Server, RIGHT_HTTP2, WRONG_HTTP2};
 pub use hub_stub::{Hub, HubStub};
 pub use identity_stub::IdentityStub;
+pub use listener_stub::ListenerStub;
 pub use stream_format::StreamFormat;
 pub use testbed::{Options, Testbed, TestbedError};
+pub use tracker_stub::TrackerStub;

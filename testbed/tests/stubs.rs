@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use unstall_testbed::{Hub, HubStub, IdentityStub};
+use unstall_testbed::{Hub, HubStub, IdentityStub, ListenerStub, TrackerStub};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -108,5 +108,36 @@ fn a_hub_is_walked_page_by_page() -> Outcome {
     assert_eq!(stub.requests(HubStub::TOKEN), 1);
     assert_eq!(stub.requests(HubStub::REPOSITORIES), 3);
     assert_eq!(stub.requests(HubStub::ORGS), 0);
+    Ok(())
+}
+
+#[test]
+fn a_tracker_answers_graphql() -> Outcome {
+    let stub = TrackerStub::start(LATENCY, 3)?;
+    let query = r#"{"query":"query Issue($id: String!) { issue(id: $id) { id } }","variables":{"id":"ENG-3"}}"#;
+    let (status, body, took) = ask(stub.addr(), "POST /graphql", query)?;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(body.contains(r#""identifier":"ENG-3""#), "{body}");
+    assert!(took >= LATENCY, "{took:?}");
+    assert_eq!(stub.requests(TrackerStub::GRAPHQL), 1);
+    Ok(())
+}
+
+#[test]
+fn mail_and_events_are_taken_and_counted() -> Outcome {
+    let stub = ListenerStub::start(LATENCY)?;
+    assert_eq!(stub.latest(ListenerStub::MAIL), None);
+    let (status, _, took) = ask(stub.addr(), "POST /emails", r#"{"to":["a@b.test"]}"#)?;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(took >= LATENCY, "{took:?}");
+    for event in ["{}", r#"{"event":"x"}"#] {
+        let (status, _, _) = ask(stub.addr(), "POST /capture", event)?;
+        assert_eq!(status, "HTTP/1.1 200 OK");
+    }
+    assert_eq!(stub.requests(ListenerStub::MAIL), 1);
+    assert_eq!(stub.requests(ListenerStub::ANALYTICS), 2);
+    let event = stub.latest(ListenerStub::ANALYTICS);
+    assert_eq!(event.as_deref(), Some(r#"{"event":"x"}"#));
+    assert_eq!(stub.mail_url(), format!("http://{}/emails", stub.addr()));
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(crate) struct ReplayArguments {
     /// Folder for the records, the ledger and report.html
     #[arg(long, value_name = "DIR", default_value = "unstall-replay")]
     pub(crate) out: PathBuf,
-    /// Blocks of each version and step [default: 10; with --quick 7]
+    /// Blocks of each version and step [default: 10; with --quick 6]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(TRIPLES_MIN..=1_000))]
     triples: Option<u32>,
@@ -59,7 +59,7 @@ impl ReplayArguments {
     /// Triples of blocks per step.
     pub(crate) fn triples(&self) -> u32 {
         const USUAL: u32 = 10;
-        const QUICK: u32 = 7;
+        const QUICK: u32 = 6;
         self.triples
             .unwrap_or(if self.quick { QUICK } else { USUAL })
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use unstall_bench_harness::process_group::{REFERENCE, find_program};
 use unstall_reports::markdown;
-use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
 use unstall_results::policy::Policy;
 use unstall_scenarios::migration::{MigrationPlan, Step};
@@ -71,7 +70,10 @@ pub(crate) fn execute(arguments: &DemoArguments, console: &Console) -> anyhow::R
         bail!("stopped before the first block; nothing was measured");
     }
     if arguments.quick && !stop.is_requested() {
-        judgement.notes.push(quick_note(&judgement));
+        let note = migration_step::quick_note(&judgement, &format!("{PAIRS_QUICK} pairs"));
+        judgement.notes.push(format!(
+            "{note}; run the demo without --quick for {PAIRS} pairs"
+        ));
     }
     finish(arguments, console, &judgement)
 }
@@ -215,28 +217,6 @@ fn open(
 
 fn record_name(step: &Step) -> String {
     format!("{}.json", record_file::file_name(&step.id))
-}
-
-/// What so short a run can't see, in numbers of its own.
-fn quick_note(judgement: &Judgement) -> String {
-    let detectable = judgement
-        .entries
-        .iter()
-        .filter_map(|entry| entry.comparison.as_ref())
-        .flat_map(|comparison| &comparison.cells)
-        .filter(|cell| cell.judged && cell.metric == Metric::ResponseP95)
-        .filter_map(|cell| cell.change.as_ref()?.minimum_detectable)
-        .reduce(f64::max);
-    let smallest = detectable.map_or_else(String::new, |ratio| {
-        format!(
-            ", and a p95 that gets worse by less than about {:.0} %",
-            (ratio - 1.0) * 100.0
-        )
-    });
-    format!(
-        "--quick made {PAIRS_QUICK} pairs of {REQUESTS} requests per endpoint after a short \
-         warm-up. It does not see p99{smallest}; run the demo without --quick for {PAIRS} pairs"
-    )
 }
 
 /// Steps whose scenario this version has.

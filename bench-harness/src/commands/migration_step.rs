@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use unstall_bench_harness::engine::{Amount, LoadModel};
+use unstall_results::comparison::Metric;
 use unstall_results::design::Design;
 use unstall_results::record::{Arm, Load, StepIdentity};
 use unstall_scenarios::migration::{
@@ -12,6 +13,7 @@ use unstall_scenarios::migration::{
 };
 use unstall_scenarios::plan::Plan;
 
+use crate::judgement::Judgement;
 use crate::private_servers::PrivateServers;
 use crate::session::{self, Turn};
 use crate::{identity, opening, record_file};
@@ -141,4 +143,26 @@ pub(crate) fn keep_aside(folder: &Path, names: &[String]) -> anyhow::Result<()> 
         })?;
     }
     Ok(())
+}
+
+/// What so short a run can't see, in numbers of its own.
+pub(crate) fn quick_note(judgement: &Judgement, made: &str) -> String {
+    let detectable = judgement
+        .entries
+        .iter()
+        .filter_map(|entry| entry.comparison.as_ref())
+        .flat_map(|comparison| &comparison.cells)
+        .filter(|cell| cell.judged && cell.metric == Metric::ResponseP95)
+        .filter_map(|cell| cell.change.as_ref()?.minimum_detectable)
+        .reduce(f64::max);
+    let smallest = detectable.map_or_else(String::new, |ratio| {
+        format!(
+            ", and a p95 that gets worse by less than about {:.0} %",
+            (ratio - 1.0) * 100.0
+        )
+    });
+    format!(
+        "--quick made {made} of {REQUESTS} requests per endpoint after a short warm-up. It does not \
+         see p99{smallest}"
+    )
 }

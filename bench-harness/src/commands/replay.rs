@@ -11,7 +11,7 @@ use unstall_results::comparison::Verdict;
 use unstall_scenarios::migration::{MigrationPlan, Step};
 
 use crate::arguments::ReplayArguments;
-use crate::commands::report;
+use crate::commands::{migration_step, report};
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
 use crate::interrupt;
@@ -76,6 +76,13 @@ pub(crate) fn execute(arguments: &ReplayArguments, console: &Console) -> anyhow:
         None => None,
     };
     replay.judgement.last_state = last_state.as_ref().map(summary::for_readers);
+    if arguments.quick && !stop.is_requested() {
+        let made = format!("{} triples", arguments.triples());
+        let note = migration_step::quick_note(&replay.judgement, &made);
+        replay.judgement.notes.push(format!(
+            "{note}, and it does not ask for the capacity; run the replay without --quick for that"
+        ));
+    }
     if replay.judgement.entries.is_empty() {
         bail!(
             "nothing was measured: {}",

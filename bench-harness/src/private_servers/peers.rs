@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use unstall_testbed::{Hub, HubStub, IdentityStub};
+use unstall_testbed::{Hub, HubStub, IdentityStub, ListenerStub, TrackerStub};
 
 /// From a request's last byte to its answer's first: a service in the next rack. One further away
 /// would only make the blocks of versions that wait for it on their loop longer.
@@ -13,12 +13,17 @@ const HUB: Hub = Hub {
     installations: 3,
     repositories: 20,
 };
+/// Issues that the tracker knows.
+const ISSUES: u32 = 100;
 
 /// They run as long as this lives.
 #[derive(Debug)]
 pub(super) struct Peers {
     identity: IdentityStub,
     hub: HubStub,
+    tracker: TrackerStub,
+    /// Mail and analytics.
+    listener: ListenerStub,
 }
 
 impl Peers {
@@ -31,6 +36,8 @@ impl Peers {
         Ok(Self {
             identity: IdentityStub::start(LATENCY).context(NONE)?,
             hub: HubStub::start(LATENCY, HUB).context(NONE)?,
+            tracker: TrackerStub::start(LATENCY, ISSUES).context(NONE)?,
+            listener: ListenerStub::start(LATENCY).context(NONE)?,
         })
     }
 
@@ -41,6 +48,9 @@ impl Peers {
             ("NOTIFY_URL", self.identity.hook_url()),
             ("IDENTITY_URL", self.identity.url()),
             ("HUB_URL", self.hub.url()),
+            ("TRACKER_URL", self.tracker.url()),
+            ("MAIL_URL", self.listener.mail_url()),
+            ("ANALYTICS_URL", self.listener.analytics_url()),
         ];
         found.map(|(name, url)| (name.to_owned(), url)).into()
     }

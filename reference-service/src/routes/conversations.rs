@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::json_text::JsonText;
+use crate::announcements;
 use crate::conversation::{self, Created, NewConversation};
 use crate::identity::Caller;
 use crate::refusal::Refusal;
+use crate::service_client::Services;
 use crate::stores::Stores;
 use crate::usage::Window;
 use crate::validation::{self, Body, FieldError, Query};
@@ -29,10 +31,14 @@ pub(super) async fn create(
     app.run_streams.slots.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     match app.stores.conversations.create(&new).await? {
-        Created::Yes => Ok(Json(json!({
-            "message": "Conversation created successfully.",
-            "conversation_id": new.id,
-        }))),
+        Created::Yes => {
+            let event = announcements::conversation_created(&new.user_id, &new.id);
+            Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
+            Ok(Json(json!({
+                "message": "Conversation created successfully.",
+                "conversation_id": new.id,
+            })))
+        }
         Created::ProjectsMissing(ids) => Err(Refusal::NotFound(format!(
             "No such project: {}",
             ids.join(", ")

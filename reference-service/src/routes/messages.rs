@@ -11,8 +11,10 @@ use serde::Deserialize;
 use super::App;
 use super::path_ids::ConversationId;
 use super::runs::{Asked, RunQuery, start};
+use crate::announcements;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
+use crate::service_client::Services;
 use crate::validation;
 
 /// A node that the message is about.
@@ -40,7 +42,10 @@ pub(super) async fn post(
         ));
     }
     check_node_ids(form.get("node_ids"))?;
-    start(&app, caller, conversation_id, query, Asked::This(content)).await
+    let event = announcements::message_posted(&caller.uid, &conversation_id);
+    let answer = start(&app, caller, conversation_id, query, Asked::This(content)).await?;
+    Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
+    Ok(answer)
 }
 
 fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {

@@ -45,6 +45,18 @@ impl<S: Send + Sync> FromRequestParts<S> for WorkspaceId {
     }
 }
 
+/// An issue's id: `…/issues/{id}`.
+pub(super) struct IssueId(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for IssueId {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let [id] = ids(parts, state, ["issue_id"]).await?;
+        Ok(Self(id))
+    }
+}
+
 /// A path's ids, which refusals call by these names. The route has as many.
 async fn ids<S: Send + Sync, const N: usize>(
     parts: &mut Parts,

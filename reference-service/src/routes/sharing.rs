@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use super::App;
 use super::json_text::JsonText;
 use super::path_ids::ConversationId;
+use crate::announcements;
 use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
+use crate::service_client::Services;
 use crate::sharing::{Change, Changed};
 use crate::validation::Body;
 
@@ -25,6 +27,12 @@ pub(super) async fn share(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let (id, change) = parse_share(body.object()?)?;
     apply(&app, &caller, &id, &change).await?;
+    if let Change::ShareWith(recipients) = &change
+        && !recipients.is_empty()
+    {
+        let mail = announcements::shared(&id, recipients);
+        Services::tell(app.stores.services.mail.as_ref(), "mail", mail).await;
+    }
     let answer = json!({ "message": "Conversation shared successfully.", "sharedID": id });
     Ok((StatusCode::CREATED, Json(answer)))
 }

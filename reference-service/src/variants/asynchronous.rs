@@ -6,5 +6,7 @@ mod history;
 pub(crate) mod notifier;
 pub mod postgres;
 pub mod redis;
+mod search;
+pub(crate) mod service_client;
 mod sharing;
 pub(crate) mod streams;

@@ -9,6 +9,8 @@ pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
 pub mod redis;
+mod search;
+pub(crate) mod service_client;
 mod sharing;
 pub mod statement;
 pub(crate) mod stream_reader;

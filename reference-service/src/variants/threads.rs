@@ -17,6 +17,8 @@ use crate::thread_slots::ThreadSlots;
 mod auth;
 pub(crate) mod notifier;
 pub(crate) mod redis;
+mod search;
+mod service_client;
 pub(crate) mod sql;
 pub(crate) mod streams;
 
@@ -183,7 +185,7 @@ impl<T: ?Sized + Send + 'static> Drop for HeldOnThreads<T> {
 }
 
 /// What the blocking variant promises has happened once it has been asked for.
-fn at_once<R>(call: impl Future<Output = R>) -> R {
+pub(super) fn at_once<R>(call: impl Future<Output = R>) -> R {
     let mut call = pin!(call);
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

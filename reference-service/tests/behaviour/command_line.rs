@@ -61,7 +61,7 @@ fn wrong_options_are_status_2_and_name_the_fix() {
     assert_ended(&run(&["worker"]), 2, &["--database-url", "--redis-url"]);
     wrong(
         &["--notify-url", "https://127.0.0.1/hook"],
-        &["not the address of a hook", "it looks like"],
+        &["not the address of a service", "it looks like"],
     );
     assert_ended(&run(&[]), 2, &["--port", "--database-url", "--redis-url"]);
     assert_ended(&run(&["seed"]), 2, &["--database-url"]);

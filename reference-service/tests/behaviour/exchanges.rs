@@ -12,6 +12,8 @@ pub(crate) struct Exchange {
     pub(crate) path: &'static str,
     /// The whole header.
     pub(crate) authorization: Option<&'static str>,
+    /// The whole header.
+    pub(crate) api_key: Option<&'static str>,
     /// Content type and body.
     pub(crate) body: Option<(&'static str, &'static str)>,
 }
@@ -22,6 +24,7 @@ impl Exchange {
             method: Method::GET,
             path,
             authorization: None,
+            api_key: None,
             body: None,
         }
     }
@@ -31,6 +34,7 @@ impl Exchange {
             method: Method::POST,
             path,
             authorization: None,
+            api_key: None,
             body: None,
         }
     }
@@ -40,6 +44,7 @@ impl Exchange {
             method: Method::POST,
             path,
             authorization: None,
+            api_key: None,
             body: Some(("application/json", body)),
         }
     }
@@ -49,6 +54,7 @@ impl Exchange {
             method: Method::DELETE,
             path,
             authorization: None,
+            api_key: None,
             body: Some(("application/json", body)),
         }
     }
@@ -59,6 +65,7 @@ impl Exchange {
             method: Method::POST,
             path,
             authorization: None,
+            api_key: None,
             body,
         }
     }
@@ -69,12 +76,18 @@ impl Exchange {
             method: Method::POST,
             path,
             authorization: None,
+            api_key: None,
             body,
         }
     }
 
     pub(crate) const fn sent_by(mut self, authorization: &'static str) -> Self {
         self.authorization = Some(authorization);
+        self
+    }
+
+    pub(crate) const fn sent_with_key(mut self, api_key: &'static str) -> Self {
+        self.api_key = Some(api_key);
         self
     }
 }
@@ -91,6 +104,9 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         );
         if let Some(authorization) = exchange.authorization {
             request = request.header("authorization", authorization);
+        }
+        if let Some(api_key) = exchange.api_key {
+            request = request.header("x-api-key", api_key);
         }
         if let Some((content_type, body)) = exchange.body {
             request = request
@@ -121,6 +137,7 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         }
         let user = exchange
             .authorization
+            .or(exchange.api_key)
             .map(|header| format!(" ({header})"))
             .unwrap_or_default();
         let sent = exchange

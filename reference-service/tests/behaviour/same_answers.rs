@@ -164,7 +164,7 @@ fn branches() -> Vec<Exchange> {
 }
 
 /// The exchanges whose answers differ, and both answers.
-fn differences(one: &str, other: &str) -> String {
+pub(crate) fn differences(one: &str, other: &str) -> String {
     let exchanges = |transcript: &str| -> Vec<String> {
         let lines: Vec<&str> = transcript.lines().collect();
         lines.chunks(3).map(|lines| lines.join("\n")).collect()

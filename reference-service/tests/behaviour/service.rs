@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -80,6 +80,8 @@ fn program() -> Command {
 /// A running program; killed when dropped.
 pub(crate) struct Running {
     child: Child,
+    /// What it logs once it is ready.
+    log: Option<JoinHandle<String>>,
 }
 
 impl Running {
@@ -112,11 +114,13 @@ impl Running {
             }
         };
         // Read on, so that the program never waits for us to.
-        thread::spawn(move || {
+        let log = thread::spawn(move || {
             let mut rest = Vec::new();
             let _ended_with_the_program = log.read_to_end(&mut rest);
+            String::from_utf8_lossy(&rest).into_owned()
         });
-        (Self { child }, rest)
+        let log = Some(log);
+        (Self { child, log }, rest)
     }
 
     pub(crate) fn process_id(&self) -> u32 {
@@ -130,6 +134,12 @@ impl Running {
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("it is our child")
+    }
+
+    /// What it has logged since it was ready, after its end.
+    pub(crate) fn log(&mut self) -> String {
+        let log = self.log.take().expect("it is asked once");
+        log.join().expect("no panic")
     }
 }
 
@@ -164,6 +174,16 @@ impl Service {
     /// Starts a state on a free port and waits until it listens: the program with these steps,
     /// maybe under proof, or one of the example's versions.
     pub(crate) fn start(state: &str, database_url: &str, redis_url: &str) -> Self {
+        Self::start_state_with(state, database_url, redis_url, &[])
+    }
+
+    /// With more options, which an example's version doesn't have.
+    pub(crate) fn start_state_with(
+        state: &str,
+        database_url: &str,
+        redis_url: &str,
+        options: &[&str],
+    ) -> Self {
         if let Some(python) = python_service::of_state(state, database_url, redis_url) {
             let (program, rest) = Running::start_command(python, "Uvicorn running on http://");
             let address = rest.split(' ').next().expect("the line goes on");
@@ -180,17 +200,10 @@ impl Service {
             }
             None => state,
         };
-        Self::of_program(
-            command,
-            &[
-                "--steps",
-                steps,
-                "--database-url",
-                database_url,
-                "--redis-url",
-                redis_url,
-            ],
-        )
+        let mut arguments = vec!["--steps", steps];
+        arguments.extend(["--database-url", database_url, "--redis-url", redis_url]);
+        arguments.extend(options);
+        Self::of_program(command, &arguments)
     }
 
     /// The program, with any options.

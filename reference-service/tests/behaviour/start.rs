@@ -16,9 +16,12 @@ const SESSIONS: &str = "sessions_used_on_other_threads";
 const CALLS: &str = "store_calls_queued_for_pool";
 const OBJECTS: &str = "stream_objects_queued_beyond_bound";
 const THREADS: &str = "stream_threads_beyond_pool";
+// Of what comes after the start.
+const DROPPED: &str = "bridge_dropped";
+const FAILED: &str = "bridge_failed";
 
-/// The faults counted so far.
-async fn faults(service: &Service) -> BTreeMap<String, u64> {
+/// What the service has counted so far.
+pub(crate) async fn faults(service: &Service) -> BTreeMap<String, u64> {
     let answer = reqwest::get(service.url("/__unstall/snapshot")).await;
     let snapshot: Value = answer.expect("an answer").json().await.expect("JSON");
     serde_json::from_value(snapshot["counters"].clone()).expect("counters")
@@ -26,7 +29,7 @@ async fn faults(service: &Service) -> BTreeMap<String, u64> {
 
 /// Those of these names, and none of any other.
 fn only(counted: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    let mut all: BTreeMap<String, u64> = [SESSIONS, CALLS, OBJECTS, THREADS]
+    let mut all: BTreeMap<String, u64> = [SESSIONS, CALLS, OBJECTS, THREADS, DROPPED, FAILED]
         .map(|name| (name.to_owned(), 0))
         .into();
     all.extend(counted.iter().map(|(name, n)| ((*name).to_owned(), *n)));

@@ -36,6 +36,8 @@ use crate::session::{Session, Turn};
 const EVERY_ROUTE: &str = "every-route";
 /// Users and passes of the look at every route: each route many times, and several at once.
 const LOOK: (u32, u64) = (10, 50);
+/// The same with `--quick`.
+const LOOK_QUICK: (u32, u64) = (4, 12);
 /// Half the width of a capacity's interval to aim at, and the blocks of each version for it.
 const CAPACITY_PRECISION: f64 = 0.05;
 const CAPACITY_BLOCKS_MAX: u32 = 40;
@@ -275,7 +277,11 @@ impl Replay<'_> {
     fn look_at_routes(&mut self, plan: &Arc<Plan>, command: &str) -> anyhow::Result<RunRecord> {
         let path = self.arguments.out.join(LAST_STATE);
         let line = monitored(command);
-        let (users, requests) = LOOK;
+        let (users, requests) = if self.arguments.quick {
+            LOOK_QUICK
+        } else {
+            LOOK
+        };
         let (warmup_per_user, warmup_ms_min) = opening::warmup(Some(1));
         let load = Load {
             model: opening::model(None),

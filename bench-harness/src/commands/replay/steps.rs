@@ -313,6 +313,9 @@ impl Replay<'_> {
         let requests = plan.load.requests.unwrap_or(REQUESTS);
         let levels = self.levels(plan)?;
         opening::busy(&levels, requests)?;
+        for users in &levels {
+            opening::allow_users(*users, plan, None)?;
+        }
         let alpha = self.judgement.policy().alpha;
         let mut design = Design::new(self.arguments.triples(), levels, alpha, seed, requests)?;
         if states.start.is_some() {

@@ -40,7 +40,7 @@ pub(crate) fn text(replay: &Replay<'_>, last_state: Option<&LastState>, minutes:
     }
     let overall = verdict(replay, last_state).map_or("nothing was judged", judgement::name);
     text.push_str(&format!(
-        "\nOverall: {overall}, after {minutes:.1} minutes\n"
+        "\nThe replay: {overall}, after {minutes:.1} minutes\n"
     ));
     text
 }

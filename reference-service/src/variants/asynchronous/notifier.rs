@@ -5,7 +5,8 @@ use std::time::Duration;
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
-use crate::notifier::{HookUrl, Notification, Notifier, NotifyError, body};
+use crate::notifier::{Notification, Notifier, NotifyError, body};
+use crate::service_url::ServiceUrl;
 
 /// How long a connection to the hook may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -19,7 +20,7 @@ pub(crate) struct HookNotifier {
 }
 
 impl HookNotifier {
-    pub(crate) fn new(url: &HookUrl) -> Result<Self, NotifyError> {
+    pub(crate) fn new(url: &ServiceUrl) -> Result<Self, NotifyError> {
         let client = Client::builder()
             .no_proxy()
             .connect_timeout(CONNECT_MAX)

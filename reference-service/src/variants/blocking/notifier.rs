@@ -1,6 +1,7 @@
 //! The notification hook before step 4: a synchronous POST on the loop, without a timeout.
 
-use crate::notifier::{HookUrl, Notification, Notifier, NotifyError, body};
+use crate::notifier::{Notification, Notifier, NotifyError, body};
+use crate::service_url::ServiceUrl;
 
 /// Calls one hook.
 pub(crate) struct HookNotifier {
@@ -8,7 +9,7 @@ pub(crate) struct HookNotifier {
 }
 
 impl HookNotifier {
-    pub(crate) fn new(url: &HookUrl) -> Self {
+    pub(crate) fn new(url: &ServiceUrl) -> Self {
         Self {
             url: url.to_string(),
         }
