@@ -61,14 +61,17 @@ pub(crate) fn of_block(
         return Some(Found { stalls, note });
     };
     let told = new.told.iter().filter(|stall| stall.number > old.seen);
-    stalls.unplaced = seen.saturating_sub(told.clone().count() as u64);
+    let lost = seen.saturating_sub(told.clone().count() as u64);
     let mut block = Block {
         begun_ns: measurement.started_mono_ns,
         wall_ns: u64::try_from(measurement.wall.as_nanos()).unwrap_or(u64::MAX),
+        loops: after.snapshot.loops,
         known_from_ns: 0,
     };
     block.known_from_ns = block.known_from(old.seen, seen, told.clone());
     stalls.known_from_us = block.known_from_ns.div_ceil(1_000);
+    let of_unknown_time = told.clone().filter(|stall| block.is_of_unknown_time(stall));
+    stalls.unplaced = lost + of_unknown_time.count() as u64;
     let mut culprits = Culprits::default();
     let holds: Vec<Hold> = told
         .filter_map(|stall| block.place(stall, || culprits.place_of(stall, plan, &after.snapshot)))
@@ -107,6 +110,8 @@ struct Block {
     /// By the clock that both sides read.
     begun_ns: u64,
     wall_ns: u64,
+    /// Event loops of the service.
+    loops: u64,
     /// Holds before this were told of no more, since the begin.
     known_from_ns: u64,
 }
@@ -117,7 +122,7 @@ impl Block {
     }
 
     /// Since when all holds are known: holds are numbered as they end, so those that are lost had
-    /// ended before the first one that is told.
+    /// ended before the first one that is told. On one loop they had ended before it began, too.
     fn known_from<'s>(
         &self,
         old_seen: u64,
@@ -129,8 +134,15 @@ impl Block {
             None if seen == 0 => 0,
             None => self.wall_ns,
             Some(first) if first.number == old_seen + 1 => 0,
+            Some(first) if self.loops == 1 => self.since_begin_ns(first.began_ns),
             Some(first) => self.since_begin_ns(first.ended_ns),
         }
+    }
+
+    /// Told, and of no use: it ended while others may have gone on that are lost.
+    fn is_of_unknown_time(&self, stall: &Stall) -> bool {
+        let ended_ns = self.since_begin_ns(stall.ended_ns);
+        (1..=self.known_from_ns).contains(&ended_ns)
     }
 
     /// A stall since the block's begin, cut to what lies in the part of it that is known; `None` if
@@ -314,6 +326,7 @@ mod tests {
         let block = Block {
             begun_ns: 1_000,
             wall_ns: 500,
+            loops: 2,
             known_from_ns: 0,
         };
         let told = [stall(9, 1_250, 1_300), stall(8, 1_100, 1_200)];
@@ -322,12 +335,16 @@ mod tests {
         assert_eq!(known_from(4), 200, "the end of the first one");
         assert_eq!(block.known_from(4, 5, [].iter()), 500);
         assert_eq!(block.known_from(4, 0, [].iter()), 0);
+        let one_loop = Block { loops: 1, ..block };
+        assert_eq!(one_loop.known_from(4, 5, told.iter()), 100, "its begin");
         let block = Block {
             known_from_ns: 200,
             ..block
         };
         let placed = |stall: &Stall| block.place(stall, || (0, 0)).map(|hold| hold.began_ns);
         assert_eq!(placed(&told[1]), None);
+        assert!(block.is_of_unknown_time(&told[1]));
+        assert!(!block.is_of_unknown_time(&told[0]));
         assert_eq!(placed(&told[0]), Some(250));
         assert_eq!(placed(&stall(10, 1_050, 1_400)), Some(200));
     }
@@ -349,6 +366,7 @@ mod tests {
         let block = Block {
             begun_ns: 1_000,
             wall_ns: 500,
+            loops: 2,
             known_from_ns: 0,
         };
         let placed = |began_ns, ended_ns| {
