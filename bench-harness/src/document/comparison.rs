@@ -231,7 +231,7 @@ pub(super) struct EstimateDocument {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct ChangeDocument {
+pub(super) struct ChangeDocument {
     /// `ratio` (after ÷ before) or `difference` (after − before).
     scale: &'static str,
     /// The best guess.

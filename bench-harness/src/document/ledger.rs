@@ -1,12 +1,12 @@
 //! The ledger of a migration in the document of `--json`: what became of each step, with the numbers
-//! of its table.
+//! of its table. Capacities are apart, in `capacities`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use unstall_results::capacity::{Capacity, Goal};
 use unstall_results::comparison::Decision;
-use unstall_results::ledger::{CapacityRow, Course, Ledger, Row, Step};
+use unstall_results::ledger::{Course, Ledger, Row, Step};
 
+use super::comparison::ChangeDocument;
 use super::measurement::users;
 use super::{VerdictName, finite};
 
@@ -18,8 +18,6 @@ pub(crate) struct LedgerDocument {
     summary: String,
     /// In the order in which they were measured.
     steps: Vec<StepRowDocument>,
-    /// Two versions searched for their capacity: the start and the end, as a rule.
-    capacities: Vec<CapacityRowDocument>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -58,8 +56,8 @@ struct RowDocument {
     level: Option<u32>,
     /// Its p95.
     p95_ms: Option<CourseDocument>,
-    /// The p95 after the step ÷ at the start.
-    p95_ratio_since_start: Option<RatioDocument>,
+    /// What became of the start's p95.
+    p95_since_start: Option<ChangeDocument>,
     /// Blocked time of the whole service.
     blocked_ms_per_1000: Option<CourseDocument>,
     /// Threads of the service.
@@ -83,47 +81,14 @@ struct CourseDocument {
     after: Option<f64>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-struct RatioDocument {
-    /// The middle one; `null` where only a bound is known.
-    estimate: Option<f64>,
-    /// Lower end of its interval.
-    low: Option<f64>,
-    /// Upper end of it.
-    high: Option<f64>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-struct CapacityRowDocument {
-    /// What was driven.
-    scenario: String,
-    /// What had to hold.
-    objective: String,
-    /// Arrivals per second of the first version; `null` where none was found.
-    before_per_second: Option<f64>,
-    /// The same of the second one.
-    after_per_second: Option<f64>,
-    /// The second one ÷ the first one.
-    ratio: Option<RatioDocument>,
-    /// Whether it is 1.3 or more, which the migration is to bring: `reached`, `missed`, or `unclear`
-    /// where that lies within the interval.
-    goal: Option<&'static str>,
-    /// The search's judgement.
-    verdict: Option<VerdictName>,
-}
-
 impl LedgerDocument {
     /// `None` without a step of a plan: then there are comparisons, and no ledger.
     pub(crate) fn of(ledger: &Ledger) -> Option<Self> {
         let steps = ledger.steps.iter().filter(|step| step.is_planned);
         let steps: Vec<StepRowDocument> = steps.map(StepRowDocument::from).collect();
-        let capacities = ledger.capacities.iter().map(CapacityRowDocument::from);
         (!steps.is_empty()).then(|| Self {
             summary: ledger.summary(),
             steps,
-            capacities: capacities.collect(),
         })
     }
 }
@@ -158,13 +123,9 @@ impl From<&Row> for RowDocument {
             endpoint: row.endpoint.clone(),
             level: row.level.and_then(users),
             p95_ms: row.p95_ms.map(CourseDocument::from),
-            p95_ratio_since_start: since.and_then(|since| since.p95.as_ref()).map(|change| {
-                RatioDocument {
-                    estimate: finite(change.estimate),
-                    low: finite(change.low),
-                    high: finite(change.high),
-                }
-            }),
+            p95_since_start: since
+                .and_then(|since| since.p95.as_ref())
+                .map(ChangeDocument::from),
             blocked_ms_per_1000: row.blocked_ms_per_1000.map(CourseDocument::from),
             threads: row.threads.map(CourseDocument::from),
             criteria_met,
@@ -180,32 +141,6 @@ impl From<Course> for CourseDocument {
             start: course.start.and_then(|of| finite(of.value)),
             before: finite(course.before.value),
             after: finite(course.after.value),
-        }
-    }
-}
-
-impl From<&CapacityRow> for CapacityRowDocument {
-    fn from(row: &CapacityRow) -> Self {
-        let rate = |of: Capacity| match of {
-            Capacity::Found { rate, .. } => finite(rate),
-            Capacity::AtLeast { .. } | Capacity::Below { .. } | Capacity::Unknown => None,
-        };
-        Self {
-            scenario: row.scenario.clone(),
-            objective: row.slo.clone(),
-            before_per_second: rate(row.before),
-            after_per_second: rate(row.after),
-            ratio: row.ratio.map(|ratio| RatioDocument {
-                estimate: ratio.estimate.and_then(finite),
-                low: ratio.low.and_then(finite),
-                high: ratio.high.and_then(finite),
-            }),
-            goal: row.goal.map(|goal| match goal {
-                Goal::Reached => "reached",
-                Goal::Missed => "missed",
-                Goal::Unclear => "unclear",
-            }),
-            verdict: row.verdict.map(VerdictName::from),
         }
     }
 }
