@@ -18,6 +18,7 @@ mod beside;
 pub(crate) mod capacity;
 pub(crate) mod comparison;
 pub(crate) mod known_change;
+mod ledger;
 pub(crate) mod measurement;
 mod objective;
 pub(crate) mod proof;
@@ -28,6 +29,7 @@ pub(crate) mod torture;
 
 pub(crate) use capacity::CapacityDocument;
 pub(crate) use comparison::ComparisonDocument;
+pub(crate) use ledger::LedgerDocument;
 pub(crate) use measurement::RunDocument;
 use proof::ProofDocument;
 pub(crate) use stored::StoredDocument;
@@ -98,6 +100,8 @@ pub(crate) struct Content {
     pub(crate) torture: Option<torture::TortureDocument>,
     /// What `selftest gate` found; else `null`. Since 1.4.
     pub(crate) known_changes: Option<known_change::KnownChangeDocument>,
+    /// What became of each step, where steps of a migration plan were compared; else `null`. Since 1.5.
+    pub(crate) ledger: Option<LedgerDocument>,
     /// A migration step by step, for `replay`; else `null`. Since 1.5.
     pub(crate) replay: Option<replay::ReplayDocument>,
     /// What was seen of a process, for `watch`.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{self, Style};
-use unstall_reports::{Entry, Report};
+use unstall_reports::{Entry, LastState, Report};
 use unstall_results::calibration::Certificate;
 use unstall_results::capacity::{self, Finding};
 use unstall_results::compare::{compare, compare_unpaired};
@@ -21,7 +21,8 @@ use unstall_results::store;
 
 use crate::console::{Console, Outcome};
 use crate::document::{
-    CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, RunDocument, VerdictName,
+    CapacityDocument, ComparisonDocument, Content, FileDocument, FileKind, LedgerDocument,
+    RunDocument, VerdictName,
 };
 use crate::exit::ExitStatus;
 use crate::exports::Exports;
@@ -107,6 +108,8 @@ pub(crate) struct Judgement {
     pub(crate) files: Vec<FileDocument>,
     /// What identical versions showed on this machine, once [`Self::certify`] has used it.
     certificate: Option<Certificate>,
+    /// What is known of the state behind a migration's last step.
+    pub(crate) last_state: Option<LastState>,
     /// A verdict that no comparison carries, because a session ended before there was one.
     unjudged: Option<Verdict>,
 }
@@ -327,6 +330,7 @@ impl Judgement {
             generated_utc: identity::utc_now(),
             command: command.to_owned(),
             certificate: self.certificate.as_ref(),
+            last_state: self.last_state.clone(),
             entries: self
                 .entries
                 .iter()
@@ -344,7 +348,8 @@ impl Judgement {
             colour: console.colour,
             width: console.width,
         };
-        let mut text = terminal::render(&self.report("", ""), style);
+        let report = self.report("", "");
+        let mut text = terminal::render(&report, style);
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));
         }
@@ -374,6 +379,7 @@ impl Judgement {
             text,
             content: Content {
                 comparisons: comparisons.collect(),
+                ledger: LedgerDocument::of(&report.ledger()),
                 capacities: capacities.collect(),
                 runs: runs.map(|entry| RunDocument::from(&entry.record)).collect(),
                 files: self.files.clone(),

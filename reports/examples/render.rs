@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "many" => vec![fixture::many(25_000)],
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
-        "migration" => fixture::migration().0,
+        "migration" => fixture::migration(),
         "run" | "capacity" => Vec::new(),
         other => return Err(format!("`{other}` is none of {SHOWN}").into()),
     };
@@ -68,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             path.display()
         ),
         certificate: None,
+        last_state: (shown == "migration").then(fixture::last_state),
         entries,
     };
     let begin = Instant::now();

@@ -47,12 +47,34 @@ pub struct Report<'a> {
     /// What identical versions showed on this machine, where the measurements were judged with
     /// that in mind.
     pub certificate: Option<&'a Certificate>,
+    /// What is known of the state behind a migration's last step, besides what was compared.
+    pub last_state: Option<LastState>,
+}
+
+/// The state behind a migration's last step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastState {
+    /// What serves it.
+    pub command: String,
+    /// What was asked of it.
+    pub findings: Vec<StateFinding>,
+}
+
+/// A question and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateFinding {
+    /// What is to hold, a clause: `no request fails`.
+    pub wanted: String,
+    /// Whether it does; `None` where nobody can tell.
+    pub holds: Option<bool>,
+    /// The evidence, one phrase.
+    pub found: String,
 }
 
 /// One measurement, with what was concluded from it.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// What was observed.
+    /// What was observed; of three versions the [contrast](RunRecord::contrast) of two.
     pub record: &'a RunRecord,
     /// What follows from it; `None` for a record of one version.
     pub comparison: Option<&'a Comparison>,

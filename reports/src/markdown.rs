@@ -106,6 +106,9 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
     if compared.count() > 1 {
         ledger::write(out, &ledger_of(shown.iter().copied()))?;
     }
+    if let Some(state) = &report.last_state {
+        ledger::write_last_state(out, state)?;
+    }
     for entry in &shown {
         match entry.comparison {
             Some(comparison) => compared::entry(out, entry, comparison, detail)?,

@@ -39,6 +39,15 @@ pub(crate) fn verdict_meaning(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Whether something that was wanted holds: a sign and a word.
+pub(crate) fn holds(holds: Option<bool>) -> &'static str {
+    match holds {
+        Some(true) => "✓ holds",
+        Some(false) => "✕ does not hold",
+        None => "? not known",
+    }
+}
+
 /// The decision for a step, as a word.
 pub(crate) fn decision(decision: Decision) -> &'static str {
     match decision {

@@ -22,7 +22,7 @@ use crate::policy::{Policy, Unpaired};
 use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
-use crate::service_counters::{self, ServiceCounter};
+use crate::service_counters;
 use crate::signflip::SignFlips;
 use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
@@ -147,9 +147,12 @@ impl Sides<'_> {
         doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after))
     }
 
-    /// What the service counted of itself; `None` where a block doesn't tell.
-    fn counters(&self, seed: u64, paired: bool) -> Option<Vec<ServiceCounter>> {
-        service_counters::compared(&self.before, &self.after, seed, paired)
+    /// What criteria are judged by.
+    fn seen<'c>(&self, cells: &'c [Cell], seed: u64, paired: bool) -> Seen<'c> {
+        Seen {
+            cells,
+            counters: service_counters::compared(&self.before, &self.after, seed, paired),
+        }
     }
 
     fn successes(&self) -> (u64, u64) {
@@ -228,16 +231,14 @@ pub(crate) fn conclude(
     // A part of a measurement may show harm; that there is none only the whole can.
     let may_pass = unseen.is_none() && !sides.broke_off;
     let verdict = Evidence::new(&cells, &slos, &validity, &ground, may_pass).verdict();
-    let consequence = policy.consequence(verdict, sides.broke_off);
     let worst_cell = worst_cell(&cells);
-    let counters = sides.counters(record.load.seed, ground.paired);
-    let seen = Seen::new(&cells, counters.as_deref());
+    let seen = sides.seen(&cells, record.load.seed, ground.paired);
     let (criteria, doubt) = criteria_of(record, &seen, policy, unusable(verdict, &ground));
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
-        consequence,
+        consequence: policy.consequence(verdict, sides.broke_off),
         saturation: &saturation,
         doubt: doubt.map(|index| &criteria[index]),
         cells: &cells,
@@ -261,7 +262,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        consequence,
+        consequence: findings.consequence,
         decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
@@ -278,9 +279,9 @@ pub(crate) fn conclude(
         saturation,
         validity,
         worst_cell,
+        counters: seen.counters.unwrap_or_default(),
         cells,
         slos,
-        counters: counters.unwrap_or_default(),
         from_start: None,
     }
 }

@@ -33,13 +33,7 @@ enum Answer {
 pub(crate) struct Seen<'a> {
     pub(crate) cells: &'a [Cell],
     /// What the service counted, where it tells.
-    pub(crate) counters: Option<&'a [ServiceCounter]>,
-}
-
-impl<'a> Seen<'a> {
-    pub(crate) fn new(cells: &'a [Cell], counters: Option<&'a [ServiceCounter]>) -> Self {
-        Self { cells, counters }
-    }
+    pub(crate) counters: Option<Vec<ServiceCounter>>,
 }
 
 /// Each criterion of a step with what was found; `unusable` says
@@ -56,7 +50,7 @@ pub(crate) fn criteria(
         .map(|(name, expected)| {
             let relevant = relevant(name, step, scenario, seen.cells);
             let is_measured = |cell: &&Cell| cell.outcome != Outcome::NotMeasured;
-            let (answer, found) = match (unusable, seen.counters) {
+            let (answer, found) = match (unusable, &seen.counters) {
                 (Some(why), _) => (Answer::Open, not_judged(why)),
                 (None, Some(counters)) if name == FAULTS => faults(expected, counters, policy),
                 _ if relevant.iter().any(is_measured) => judge(expected, &relevant, policy),

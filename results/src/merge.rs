@@ -431,15 +431,20 @@ fn is_complete(session: &RunRecord, pair: u32) -> bool {
     levels.all(|level| session.arms.keys().all(|arm| is_there(arm, *level)))
 }
 
-/// In how many pairs `before` came first, and in how many `after`.
+/// In how many pairs `before` came before `after`, and in how many it was the other way round; a start
+/// beside them doesn't count.
 pub fn order(record: &RunRecord) -> (usize, usize) {
-    let first = |arm: ArmName| {
+    let place = |arm: ArmName| -> BTreeMap<u32, u32> {
         let blocks = record.blocks.iter();
-        let first = blocks.filter(|block| block.position == 0 && block.arm == arm.as_str());
-        first
-            .map(|block| block.pair)
-            .collect::<BTreeSet<u32>>()
-            .len()
+        let of_arm = blocks.filter(|block| block.arm == arm.as_str());
+        of_arm.map(|block| (block.pair, block.position)).collect()
     };
-    (first(ArmName::Before), first(ArmName::After))
+    let (before, after) = (place(ArmName::Before), place(ArmName::After));
+    let is_first = |one: &BTreeMap<u32, u32>, other: &BTreeMap<u32, u32>| {
+        let pairs = one.iter();
+        let first =
+            pairs.filter(|(pair, position)| other.get(*pair).is_none_or(|of| of > *position));
+        first.count()
+    };
+    (is_first(&before, &after), is_first(&after, &before))
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Metric, Verdict};
 use unstall_results::design::ArmName;
+use unstall_results::merge::{MergeOptions, merge, order};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -136,6 +137,29 @@ fn a_session_that_was_stopped_keeps_its_whole_triples() {
     stopped.blocks.truncate(2);
     let found = against(&stopped, ArmName::Before, ArmName::After);
     assert_eq!((found.pairs, found.verdict), (0, Verdict::Inconclusive));
+}
+
+#[test]
+fn sessions_of_triples_are_put_together_like_those_of_pairs() {
+    let mut sessions = [measured(7, 6), measured(8, 6)];
+    sessions[1].created_utc = "2030-01-02T00:00:00Z".to_owned();
+    sessions[1].id = "the second".to_owned();
+    let named = sessions.iter().cloned().zip(["one.json", "two.json"]);
+    let options = MergeOptions {
+        id: "both".to_owned(),
+        harness_version: "0.1.0".to_owned(),
+        label: None,
+        planned: true,
+    };
+    let named = named.map(|(session, file)| (file.to_owned(), session));
+    let both = merge(named.collect(), &options).unwrap();
+    assert_eq!((both.blocks.len(), both.load.pairs), (36, 12));
+    for from in [ArmName::Start, ArmName::Before] {
+        let found = against(&both, from, ArmName::After);
+        assert_eq!((found.pairs, found.verdict), (12, Verdict::Pass));
+    }
+    // Six of each kind, as each session has three.
+    assert_eq!(order(&both), (6, 6));
 }
 
 #[test]

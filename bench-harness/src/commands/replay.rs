@@ -75,6 +75,7 @@ pub(crate) fn execute(arguments: &ReplayArguments, console: &Console) -> anyhow:
         Some(last) => Some(replay.look_at_last_state(&last, question.as_ref())?),
         None => None,
     };
+    replay.judgement.last_state = last_state.as_ref().map(summary::for_readers);
     if arguments.quick && !stop.is_requested() {
         let made = format!("{} triples", arguments.triples());
         let note = migration_step::quick_note(&replay.judgement, &made);

@@ -9,6 +9,7 @@ use unstall_results::comparison::{
 use unstall_results::policy::Consequence;
 use unstall_results::record::RunRecord;
 use unstall_results::saturation::Saturation;
+use unstall_results::service_counters::ServiceCounter;
 
 use super::beside::{self, AnswersDocument, BystanderDocument, ConnectingDocument, StreamDocument};
 use super::measurement::users;
@@ -68,6 +69,9 @@ pub(crate) struct ComparisonDocument {
     consequence: Option<&'static str>,
     /// The policy's objectives, on each endpoint and at each level. Since 1.4.
     slos: Vec<SloDocument>,
+    /// What the service counted of itself, such as faults, in all blocks that were used; empty where its
+    /// monitor doesn't tell. Since 1.5.
+    counters: Vec<CounterDocument>,
     /// What the bystander probe waited, by version and level; empty without one.
     bystanders: Vec<BystanderDocument>,
     /// Streams by endpoint, level and version; empty without any.
@@ -86,6 +90,27 @@ struct StepDocument {
     id: String,
     /// What the step did.
     title: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct CounterDocument {
+    /// As the service calls it.
+    name: String,
+    /// Counted in the first version.
+    before: u64,
+    /// Counted in the second one.
+    after: u64,
+}
+
+impl From<&ServiceCounter> for CounterDocument {
+    fn from(counter: &ServiceCounter) -> Self {
+        Self {
+            name: counter.name.clone(),
+            before: counter.before,
+            after: counter.after,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -206,7 +231,7 @@ pub(super) struct EstimateDocument {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct ChangeDocument {
+pub(super) struct ChangeDocument {
     /// `ratio` (after ÷ before) or `difference` (after − before).
     scale: &'static str,
     /// The best guess.
@@ -274,6 +299,11 @@ impl ComparisonDocument {
                 Consequence::Warn => "warn",
             }),
             slos: comparison.slos.iter().map(SloDocument::from).collect(),
+            counters: comparison
+                .counters
+                .iter()
+                .map(CounterDocument::from)
+                .collect(),
             bystanders: beside::bystanders(record),
             streams: beside::streams(record),
             connections: beside::connections(record),

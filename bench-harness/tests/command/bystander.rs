@@ -81,6 +81,7 @@ fn call_text(folder: &Path) -> String {
         generated_utc: String::new(),
         command: String::new(),
         certificate: None,
+        last_state: None,
         entries: vec![entry],
     };
     unstall_reports::terminal::render(&report, unstall_reports::terminal::Style::default())

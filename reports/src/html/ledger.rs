@@ -8,7 +8,7 @@ use unstall_results::ledger::{CapacityRow, Course, Ledger, Row, SinceStart, Step
 
 use super::{answer, permalink, table};
 use crate::charts::{self, steps};
-use crate::{Report, capacity, escape, numbers, ranking, vocabulary};
+use crate::{LastState, Report, capacity, escape, numbers, ranking, vocabulary};
 
 /// Ties marks of the charts to rows of the table.
 const LINK: &str = "ledger";
@@ -37,6 +37,9 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     }
     steps_table(out, &ledger, &compared)?;
     capacities(out, &ledger.capacities)?;
+    if let Some(state) = &report.last_state {
+        last_state(out, state)?;
+    }
     timeline(out, &ledger)?;
     writeln!(out, "</section>")
 }
@@ -191,6 +194,26 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
             ),
             capacity::goal(row.goal).to_owned(),
             row.verdict.map_or_else(|| "–".to_owned(), answer::pill),
+        ];
+        table::row(out, &columns, &cells)?;
+    }
+    table::close(out)
+}
+
+/// What is known of the state behind the last step.
+fn last_state(out: &mut String, state: &LastState) -> std::fmt::Result {
+    let columns = [
+        table::text("Behind the last step"),
+        table::text("Answer"),
+        table::text("Found"),
+    ];
+    let caption = format!("Served by <code>{}</code>.", escape::markup(&state.command));
+    table::open_with_class(out, "state", &caption, &columns)?;
+    for finding in &state.findings {
+        let cells = [
+            escape::markup_prose(&finding.wanted),
+            vocabulary::holds(finding.holds).to_owned(),
+            escape::markup_prose(&finding.found),
         ];
         table::row(out, &columns, &cells)?;
     }

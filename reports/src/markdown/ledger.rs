@@ -1,10 +1,11 @@
 //! The ledger as Markdown: `async-migration-results.md` is a report that begins with it.
 
+use std::fmt::Write as _;
+
 use unstall_results::comparison::{Metric, Verdict};
 use unstall_results::ledger::{CapacityRow, Ledger, Row, Step};
 
-use crate::{capacity, escape, numbers, ranking, vocabulary};
-use std::fmt::Write as _;
+use crate::{LastState, capacity, escape, numbers, ranking, vocabulary};
 
 /// Writes what became of each step, and of the capacity.
 pub(super) fn write(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
@@ -120,4 +121,23 @@ fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result 
         )?;
     }
     writeln!(out)
+}
+
+/// Writes what is known of the state behind the last step.
+pub(super) fn write_last_state(out: &mut String, state: &LastState) -> std::fmt::Result {
+    writeln!(out, "| behind the last step | | found |\n|---|---|---|")?;
+    for finding in &state.findings {
+        writeln!(
+            out,
+            "| {} | {} | {} |",
+            escape::markdown(&finding.wanted),
+            vocabulary::holds(finding.holds),
+            escape::markdown(&finding.found)
+        )?;
+    }
+    writeln!(
+        out,
+        "\nServed by {}.\n",
+        escape::markdown_code(&state.command)
+    )
 }

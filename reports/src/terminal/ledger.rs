@@ -21,7 +21,7 @@ pub(super) fn write(page: &mut Page, ledger: &Ledger) {
     } else {
         "before → after"
     };
-    let since = if with_start { "p95 since start" } else { "" };
+    let since = if with_start { "p95 since" } else { "" };
     let heads = [
         "",
         "step",

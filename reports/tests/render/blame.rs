@@ -29,6 +29,7 @@ fn report(record: &RunRecord) -> Report<'_> {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json -o report.html".to_owned(),
         certificate: None,
+        last_state: None,
         entries: vec![Entry {
             record,
             comparison: None,

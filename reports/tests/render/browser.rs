@@ -31,7 +31,7 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
         ("steps", page(&steps)),
         ("judged", page(&[fixture::judged()])),
         ("lasting", page(&[fixture::lasting()])),
-        ("migration", page(&fixture::migration().0)),
+        ("migration", crate::ledger::page()),
         ("inconclusive", page(&undecided)),
         ("invalid", page(&invalid)),
         ("hostile", page(&hostile)),
@@ -70,6 +70,7 @@ pub(crate) fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report".to_owned(),
         certificate: None,
+        last_state: None,
         entries,
     }
 }

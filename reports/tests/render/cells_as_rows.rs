@@ -13,6 +13,7 @@ fn report<'a>(record: &'a RunRecord, comparison: Option<&'a Comparison>) -> Repo
         command: "unstall report ab.json --format csv".to_owned(),
         entries: vec![Entry { record, comparison }],
         certificate: None,
+        last_state: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json b.json -o report.html".to_owned(),
         certificate: None,
+        last_state: None,
         entries: compared
             .iter()
             .map(|(record, comparison)| Entry {
@@ -34,6 +35,7 @@ fn observed(record: &RunRecord) -> Report<'_> {
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall run usage-check --target http://127.0.0.1:8000".to_owned(),
         certificate: None,
+        last_state: None,
         entries: vec![Entry {
             record,
             comparison: None,

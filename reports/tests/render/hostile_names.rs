@@ -15,6 +15,7 @@ fn report(compared: &(RunRecord, Comparison)) -> Report<'_> {
         generated_utc: all.clone(),
         command: all,
         certificate: None,
+        last_state: None,
         entries: vec![
             Entry {
                 record: &compared.0,

@@ -254,6 +254,7 @@ fn render(compared: &[(RunRecord, Comparison)]) -> String {
         command: "unstall gate ab.json".to_owned(),
         entries: entries.collect(),
         certificate: None,
+        last_state: None,
     })
 }
 

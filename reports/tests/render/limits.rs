@@ -18,12 +18,6 @@ fn a_hundred_endpoints_in_24_pairs_are_less_than_two_megabytes() {
 }
 
 #[test]
-fn a_migration_of_eleven_steps_beside_its_start_is_less_than_two_megabytes() {
-    let page = page(&fixture::migration().0);
-    assert!(page.len() < 2_000_000, "{} bytes", page.len());
-}
-
-#[test]
 fn an_hour_has_as_many_points_as_two_minutes() {
     let (mut record, comparison) = fixture::lasting();
     fixture::last_for(&mut record, 3_600);

@@ -12,6 +12,7 @@ mod held;
 mod hostile_names;
 mod interaction;
 mod junit_rules;
+mod ledger;
 mod limits;
 mod markdown_as_read;
 mod mixed;

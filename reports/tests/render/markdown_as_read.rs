@@ -117,6 +117,7 @@ fn report<'a>(compared: &'a [(RunRecord, Comparison)]) -> Report<'a> {
         command: "unstall gate ab.json".to_owned(),
         entries: entries.collect(),
         certificate: None,
+        last_state: None,
     }
 }
 

@@ -14,6 +14,7 @@ fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
         command: "unstall report a.json b.json".to_owned(),
         entries,
         certificate: None,
+        last_state: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn report((record, comparison): &(RunRecord, Comparison)) -> Report<'_> {
             comparison: Some(comparison),
         }],
         certificate: None,
+        last_state: None,
     }
 }
 

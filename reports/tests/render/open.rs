@@ -22,6 +22,7 @@ fn report<'r>(record: &'r RunRecord, comparison: Option<&'r Comparison>) -> Repo
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json".to_owned(),
         certificate: None,
+        last_state: None,
         entries: vec![Entry { record, comparison }],
     }
 }

@@ -46,6 +46,7 @@ fn page(
         generated_utc: "2026-01-01T00:00:00Z".to_owned(),
         command: "unstall report a.json".to_owned(),
         certificate,
+        last_state: None,
         entries: vec![Entry {
             record,
             comparison: Some(comparison),

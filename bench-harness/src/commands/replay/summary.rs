@@ -2,6 +2,7 @@
 
 use unstall_bench_harness::proof::JudgedRoute;
 use unstall_loop_monitor::certificate::RouteVerdict;
+use unstall_reports::{self as reports, StateFinding};
 use unstall_results::comparison::{Decision, Verdict};
 use unstall_results::design::ArmName;
 
@@ -113,6 +114,52 @@ fn state_text(replay: &Replay<'_>, state: &LastState) -> String {
         None => "  Proof: none\n".to_owned(),
     });
     text
+}
+
+/// The same for reports.
+pub(crate) fn for_readers(state: &LastState) -> reports::LastState {
+    let finding = |wanted: &str, holds, found: String| StateFinding {
+        wanted: wanted.to_owned(),
+        holds,
+        found,
+    };
+    let mut findings = Vec::new();
+    if let Some(blocked) = &state.blocked {
+        let first = |text: String| text.lines().next().unwrap_or_default().to_owned(); // never empty
+        findings.push(finding(
+            "no poll is blocked for 200 µs or more",
+            Some(blocked.free),
+            first(blocked::text(blocked)),
+        ));
+        findings.push(finding(
+            "no request fails",
+            Some(blocked.failures == 0),
+            format!("{} of {} failed", blocked.failures, blocked.requests),
+        ));
+    }
+    if let Some(proof) = &state.proof {
+        let proven = |of: &&JudgedRoute| of.verdict == RouteVerdict::Proven;
+        let found = format!(
+            "{} of {} routes proven by {} requests",
+            proof.routes.iter().filter(proven).count(),
+            proof.routes.len(),
+            proof.routes.iter().map(requests).sum::<u64>()
+        );
+        let holds = match proof::overall(&proof.routes) {
+            RouteVerdict::Blocking => Some(false),
+            RouteVerdict::Proven if !proof.interrupted => Some(true),
+            RouteVerdict::Proven | RouteVerdict::Unproven => None,
+        };
+        findings.push(finding(
+            "no route makes a call that can block",
+            holds,
+            found,
+        ));
+    }
+    reports::LastState {
+        command: state.command.clone(),
+        findings,
+    }
 }
 
 /// One line if all is proven, else one for each route that isn't, with the first that blocks it;
