@@ -36,14 +36,7 @@ impl RunStreams {
     /// has no errors inside a stream.
     pub fn body(&self, run: Run, cursor: Option<String>) -> Body {
         match &self.reading {
-            Reading::OnThread(reader, slots) => {
-                let thread = StreamThread {
-                    reader: Arc::clone(reader),
-                    slots: slots.clone(),
-                    idle_max: self.idle_max,
-                };
-                thread.body(run, cursor)
-            }
+            Reading::OnThread(reader, slots) => self.thread(reader, slots).body(run, cursor),
             Reading::OnLoop(reader) => {
                 let following = reader.follow(&run, cursor.as_deref(), self.idle_max);
                 Body::new(Pieces { following })
@@ -56,26 +49,28 @@ impl RunStreams {
     /// # Errors
     /// [`Refusal::RunFailed`] if it ended in any other way.
     pub async fn whole(&self, run: Run) -> Result<Answer, Refusal> {
-        let mut whole = Whole::default();
-        match &self.reading {
-            Reading::OnThread(reader, slots) => {
-                let thread = StreamThread {
-                    reader: Arc::clone(reader),
-                    slots: slots.clone(),
-                    idle_max: self.idle_max,
-                };
-                whole = thread.whole(run).await?;
-            }
+        let whole = match &self.reading {
+            Reading::OnThread(reader, slots) => self.thread(reader, slots).whole(run).await?,
             Reading::OnLoop(reader) => {
                 let mut following = reader.follow(&run, None, self.idle_max);
+                let mut whole = Whole::default();
                 while let Some(event) = following.next().await {
                     whole.add(event);
                 }
+                whole
             }
-        }
+        };
         match whole.end {
             Some(RunStatus::Completed | RunStatus::Cancelled) => Ok(whole.answer),
             _ => Err(Refusal::RunFailed),
+        }
+    }
+
+    fn thread(&self, reader: &Arc<dyn StreamReader>, slots: &ThreadSlots) -> StreamThread {
+        StreamThread {
+            reader: Arc::clone(reader),
+            slots: slots.clone(),
+            idle_max: self.idle_max,
         }
     }
 }
