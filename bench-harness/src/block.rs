@@ -189,19 +189,20 @@ fn assemble(
 ) -> MeasuredBlock {
     let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
     let (delta, mut warnings) = monitor_delta(plan, probe_path, &surroundings);
-    let (mut monitor, mut of_probe) =
-        delta.map_or((None, None), |delta| (Some(delta.monitor), delta.probe));
-    if monitor
-        .take_if(|seen| misses_requests(seen, &measurement.endpoints))
-        .is_some()
-    {
-        of_probe = None;
-        warnings.push(REQUESTS_UNSEEN.to_owned());
-    }
-    let stalls = match monitor {
+    let delta = delta.filter(|delta| {
+        let is_whole = !misses_requests(&delta.monitor, &measurement.endpoints);
+        if !is_whole {
+            warnings.push(REQUESTS_UNSEEN.to_owned());
+        }
+        is_whole
+    });
+    let stalls = match delta {
         Some(_) => found_stalls(plan, &surroundings, &mut measurement, &mut warnings),
         None => None,
     };
+    let (monitor, service_counters, of_probe) = delta.map_or((None, None, None), |delta| {
+        (Some(delta.monitor), delta.service_counters, delta.probe)
+    });
     let (probe, probe_refusal) = probed(&measurement, of_probe);
     warnings.extend(probe.as_ref().and_then(bystander::doubt));
     warnings.extend(gone(&measurement, spec));
@@ -227,6 +228,7 @@ fn assemble(
         probe,
         series: measurement.series,
         monitor,
+        service_counters,
         process: surroundings.process,
         watch,
         open: measurement.open,

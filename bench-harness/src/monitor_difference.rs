@@ -28,6 +28,8 @@ pub enum Difference {
 pub struct Delta {
     /// For the record, without the route of the probe.
     pub monitor: MonitorDelta,
+    /// What the service itself counted, by name; `None` from a monitor that doesn't tell.
+    pub service_counters: Option<BTreeMap<String, u64>>,
     /// The route of the probe, if no endpoint of the scenario shares it.
     pub probe: Option<MonitorEndpoint>,
     /// The scenario's endpoint that shares its route with the probe, so that the monitor counts
@@ -96,6 +98,7 @@ pub fn difference(
     };
     Difference::Of(Box::new(Delta {
         monitor,
+        service_counters: counters_delta(old.counters.as_ref(), new.counters.as_ref()),
         probe,
         shared_with_probe,
     }))
@@ -108,6 +111,19 @@ pub fn misses_requests(seen: &MonitorDelta, answered: &BTreeMap<String, Endpoint
         let endpoint = seen.endpoints.get(name);
         endpoint.is_some_and(|endpoint| endpoint.requests < samples.completed)
     })
+}
+
+/// Also of those that didn't grow: that a fault wasn't met is a finding. One that the service
+/// made since the first edge began at 0.
+fn counters_delta(
+    old: Option<&BTreeMap<String, u64>>,
+    new: Option<&BTreeMap<String, u64>>,
+) -> Option<BTreeMap<String, u64>> {
+    let before = |name| old.and_then(|old| old.get(name)).copied().unwrap_or(0);
+    let grown = new?
+        .iter()
+        .map(|(name, &value)| (name.clone(), value.saturating_sub(before(name))));
+    Some(grown.collect())
 }
 
 fn endpoint_delta(old: &wire::Endpoint, new: &wire::Endpoint) -> MonitorEndpoint {
@@ -263,6 +279,21 @@ mod tests {
         new.hold.log2_us[11] = 1;
         let delta = endpoint_delta(&old, &new);
         assert_eq!(delta.blocked_us_max, 300, "bounded by the sum");
+    }
+
+    #[test]
+    fn what_a_service_counts_is_told_of_every_counter() {
+        let counters = |values: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            let named = values.iter();
+            named
+                .map(|&(name, value)| (name.to_owned(), value))
+                .collect()
+        };
+        let old = counters(&[("grown", 3), ("still", 5)]);
+        let new = counters(&[("grown", 10), ("still", 5), ("made since", 2)]);
+        let grown = counters(&[("grown", 7), ("still", 0), ("made since", 2)]);
+        assert_eq!(counters_delta(Some(&old), Some(&new)), Some(grown));
+        assert_eq!(counters_delta(None, None), None, "an older monitor");
     }
 
     #[test]

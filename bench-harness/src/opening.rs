@@ -73,6 +73,7 @@ impl Opening<'_> {
             blocks: Vec::new(),
             interrupted: false,
             merged: None,
+            contrast: None,
         };
         Ok(Session {
             plan: self.plan,

@@ -180,6 +180,28 @@ pub(crate) fn refuse_to_replace<'p>(
     Ok(())
 }
 
+/// Whether two paths, of which neither file need exist yet, are one file.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let exists = path.canonicalize().ok();
+        exists.or_else(|| Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?)))
+    };
+    one == other || place(one).is_some_and(|one| Some(one) == place(other))
+}
+
+/// Writes what people or pipelines read; `what` is its name in a message.
+///
+/// # Errors
+/// If it can't be written.
+pub(crate) fn write_text(path: &Path, what: &str, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| {
+        format!(
+            "{what} {} could not be written; choose another place",
+            path.display()
+        )
+    })
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

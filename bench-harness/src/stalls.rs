@@ -13,7 +13,7 @@ use unstall_loop_monitor::wire::{HoldPart, Snapshot, Stall};
 use unstall_results::record::{BLAMES_MAX, Blame, Stalls, UnderWay};
 use unstall_scenarios::plan::Plan;
 
-use crate::engine::{BlockMeasurement, RequestTimes};
+use crate::engine::{BlockMeasurement, UnderWay as RequestUnderWay};
 use crate::monitor_client::{Edge, readable};
 use crate::monitor_difference::requests_of;
 use overlap::{Hold, overlaps};
@@ -62,10 +62,13 @@ pub(crate) fn of_block(
     };
     let told = new.told.iter().filter(|stall| stall.number > old.seen);
     stalls.unplaced = seen.saturating_sub(told.clone().count() as u64);
-    let block = Block {
+    let mut block = Block {
         begun_ns: measurement.started_mono_ns,
         wall_ns: u64::try_from(measurement.wall.as_nanos()).unwrap_or(u64::MAX),
+        known_from_ns: 0,
     };
+    block.known_from_ns = block.known_from(old.seen, seen, told.clone());
+    stalls.known_from_us = block.known_from_ns.div_ceil(1_000);
     let mut culprits = Culprits::default();
     let holds: Vec<Hold> = told
         .filter_map(|stall| block.place(stall, || culprits.place_of(stall, plan, &after.snapshot)))
@@ -73,9 +76,10 @@ pub(crate) fn of_block(
     stalls.placed = holds.len() as u64;
     stalls.by_second_us = by_second_us(&holds, block.wall_ns);
     stalls.requests_untold = times.untold;
-    stalls.victims = victims(plan, &times);
+    let requests = since(block.known_from_ns, times.kept);
+    stalls.victims = victims(plan, &requests);
     let own: Vec<&[u16]> = culprits.all.iter().map(|one| &one.own[..]).collect();
-    let overlaps = overlaps(holds, times.kept, &own);
+    let overlaps = overlaps(holds, requests, &own);
     let blame = overlaps
         .into_iter()
         .map(|((culprit, victim), overlap)| Blame {
@@ -103,17 +107,46 @@ struct Block {
     /// By the clock that both sides read.
     begun_ns: u64,
     wall_ns: u64,
+    /// Holds before this were told of no more, since the begin.
+    known_from_ns: u64,
 }
 
 impl Block {
-    /// A stall since the block's begin, cut to what lies in it; `None` if that is nothing.
-    fn place(&self, stall: &Stall, culprit: impl FnOnce() -> usize) -> Option<Hold> {
-        let since = |moment_ns: u64| moment_ns.saturating_sub(self.begun_ns).min(self.wall_ns);
-        let (began_ns, ended_ns) = (since(stall.began_ns), since(stall.ended_ns));
-        (began_ns < ended_ns).then(|| Hold {
+    fn since_begin_ns(&self, moment_ns: u64) -> u64 {
+        moment_ns.saturating_sub(self.begun_ns).min(self.wall_ns)
+    }
+
+    /// Since when all holds are known: holds are numbered as they end, so those that are lost had
+    /// ended before the first one that is told.
+    fn known_from<'s>(
+        &self,
+        old_seen: u64,
+        seen: u64,
+        told: impl Iterator<Item = &'s Stall>,
+    ) -> u64 {
+        let first = told.min_by_key(|stall| stall.number);
+        match first {
+            None if seen == 0 => 0,
+            None => self.wall_ns,
+            Some(first) if first.number == old_seen + 1 => 0,
+            Some(first) => self.since_begin_ns(first.ended_ns),
+        }
+    }
+
+    /// A stall since the block's begin, cut to what lies in the part of it that is known; `None` if
+    /// that is nothing.
+    fn place(&self, stall: &Stall, culprit: impl FnOnce() -> (usize, usize)) -> Option<Hold> {
+        let began_ns = self.since_begin_ns(stall.began_ns).max(self.known_from_ns);
+        let ended_ns = self.since_begin_ns(stall.ended_ns);
+        if began_ns >= ended_ns {
+            return None;
+        }
+        let (culprit, route) = culprit();
+        Some(Hold {
             began_ns,
             ended_ns,
-            culprit: culprit(),
+            culprit,
+            route,
             // Nobody waits any more for what comes after a response.
             is_waited_for: stall.part != HoldPart::After,
         })
@@ -129,19 +162,22 @@ struct Culprits<'a> {
 
 struct Culprit {
     name: String,
+    /// The first culprit of this name: each line of a route is a culprit.
+    route: usize,
     line: Option<String>,
     /// Places in the plan of the requests that may be the one that holds the loop.
     own: Vec<u16>,
 }
 
 impl<'a> Culprits<'a> {
-    fn place_of(&mut self, stall: &'a Stall, plan: &Plan, snapshot: &Snapshot) -> usize {
+    /// The culprit's place, and that of the first one of its name.
+    fn place_of(&mut self, stall: &'a Stall, plan: &Plan, snapshot: &Snapshot) -> (usize, usize) {
         let all = &mut self.all;
         let mut key = (stall.endpoint.as_str(), stall.line.as_deref());
         if all.len() >= CULPRITS_MAX && !self.places.contains_key(&key) {
             key = (OTHER_ENDPOINT, None);
         }
-        *self.places.entry(key).or_insert_with(|| {
+        let place = *self.places.entry(key).or_insert_with(|| {
             let (route, line) = key;
             let sharing = requests_of(route, &snapshot.endpoints, plan);
             let sharing: Vec<_> = sharing.collect();
@@ -151,25 +187,42 @@ impl<'a> Culprits<'a> {
             };
             let own = sharing.iter();
             let own = own.filter_map(|(place, _)| u16::try_from(*place).ok());
+            let same = all.iter().position(|known: &Culprit| known.name == name);
             all.push(Culprit {
+                route: same.unwrap_or(all.len()),
                 name,
                 line: line.map(readable),
                 own: own.collect(),
             });
             all.len() - 1
-        })
+        });
+        (place, self.all[place].route)
     }
 }
 
-/// How long a loop was held in each second; a hold may reach over several.
+/// The requests since a moment, those that were under way then cut at it.
+fn since(from_ns: u64, mut requests: Vec<RequestUnderWay>) -> Vec<RequestUnderWay> {
+    requests.retain(|request| from_ns == 0 || request.ended_ns > from_ns);
+    for request in &mut requests {
+        request.sent_ns = request.sent_ns.max(from_ns);
+    }
+    requests
+}
+
+/// How long at least one loop was held in each second; a hold may reach over several, and several
+/// loops may be held at once.
 fn by_second_us(holds: &[Hold], wall_ns: u64) -> Vec<u64> {
     const SECOND_NS: u64 = 1_000_000_000;
     // Of a day, in case that somebody's clock leaps.
     const SECONDS_MAX: u64 = 86_400;
     let seconds = wall_ns.div_ceil(SECOND_NS).min(SECONDS_MAX);
     let mut held_ns = vec![0_u64; usize::try_from(seconds).unwrap_or(0)];
+    let mut holds: Vec<&Hold> = holds.iter().collect();
+    holds.sort_unstable_by_key(|hold| hold.began_ns);
+    let mut counted_until_ns = 0;
     for hold in holds {
-        let mut from_ns = hold.began_ns;
+        let mut from_ns = hold.began_ns.max(counted_until_ns);
+        counted_until_ns = counted_until_ns.max(hold.ended_ns);
         while from_ns < hold.ended_ns {
             let second = from_ns / SECOND_NS;
             let until_ns = hold.ended_ns.min((second + 1) * SECOND_NS);
@@ -185,9 +238,9 @@ fn by_second_us(holds: &[Hold], wall_ns: u64) -> Vec<u64> {
     held_ns.into_iter().map(us).collect()
 }
 
-fn victims(plan: &Plan, times: &RequestTimes) -> BTreeMap<String, UnderWay> {
+fn victims(plan: &Plan, kept: &[RequestUnderWay]) -> BTreeMap<String, UnderWay> {
     let mut sums = vec![(0_u64, 0_u64); plan.requests.len()];
-    for request in &times.kept {
+    for request in kept {
         let (requests, ns) = &mut sums[usize::from(request.endpoint)];
         *requests += 1;
         *ns = ns.saturating_add(request.ended_ns.saturating_sub(request.sent_ns));
@@ -221,7 +274,20 @@ mod tests {
             began_ns: began_ms * MS,
             ended_ns: ended_ms * MS,
             culprit: 0,
+            route: 0,
             is_waited_for: true,
+        }
+    }
+
+    fn stall(number: u64, began_ns: u64, ended_ns: u64) -> Stall {
+        Stall {
+            number,
+            began_ns,
+            ended_ns,
+            endpoint: "GET /".to_owned(),
+            part: HoldPart::Handler,
+            blocked_ns: None,
+            line: None,
         }
     }
 
@@ -237,22 +303,56 @@ mod tests {
     }
 
     #[test]
+    fn a_second_is_held_for_a_second_at_most_however_many_loops_there_are() {
+        let holds = [hold(500, 1_500), hold(0, 1_000), hold(100, 200)];
+        let of_both = by_second_us(&holds, 2_000 * MS);
+        assert_eq!(of_both, [1_000_000, 500_000]);
+    }
+
+    #[test]
+    fn before_the_first_hold_that_is_told_nothing_is_known() {
+        let block = Block {
+            begun_ns: 1_000,
+            wall_ns: 500,
+            known_from_ns: 0,
+        };
+        let told = [stall(9, 1_250, 1_300), stall(8, 1_100, 1_200)];
+        let known_from = |old_seen| block.known_from(old_seen, 5, told.iter());
+        assert_eq!(known_from(7), 0, "all are told");
+        assert_eq!(known_from(4), 200, "the end of the first one");
+        assert_eq!(block.known_from(4, 5, [].iter()), 500);
+        assert_eq!(block.known_from(4, 0, [].iter()), 0);
+        let block = Block {
+            known_from_ns: 200,
+            ..block
+        };
+        let placed = |stall: &Stall| block.place(stall, || (0, 0)).map(|hold| hold.began_ns);
+        assert_eq!(placed(&told[1]), None);
+        assert_eq!(placed(&told[0]), Some(250));
+        assert_eq!(placed(&stall(10, 1_050, 1_400)), Some(200));
+    }
+
+    #[test]
+    fn requests_are_cut_where_holds_begin_to_be_known() {
+        let request = |sent_ns, ended_ns| RequestUnderWay {
+            sent_ns,
+            ended_ns,
+            endpoint: 0,
+        };
+        let all = vec![request(0, 40), request(10, 60), request(50, 70)];
+        assert_eq!(since(0, all.clone()), all);
+        assert_eq!(since(40, all), [request(40, 60), request(50, 70)]);
+    }
+
+    #[test]
     fn what_lies_outside_of_the_block_is_cut_off() {
         let block = Block {
             begun_ns: 1_000,
             wall_ns: 500,
+            known_from_ns: 0,
         };
         let placed = |began_ns, ended_ns| {
-            let stall = Stall {
-                number: 1,
-                began_ns,
-                ended_ns,
-                endpoint: "GET /".to_owned(),
-                part: HoldPart::Handler,
-                blocked_ns: None,
-                line: None,
-            };
-            let hold = block.place(&stall, || 0);
+            let hold = block.place(&stall(1, began_ns, ended_ns), || (0, 0));
             hold.map(|hold| (hold.began_ns, hold.ended_ns))
         };
         assert_eq!(placed(900, 1_100), Some((0, 100)));

@@ -8,7 +8,8 @@
 //!
 //! [`Monitor::spawn`] does the same for tasks, by name, [`Monitor::service_layer`] for services that
 //! don't speak HTTP, and [`Monitor::spawn_blocking`] tells how long jobs wait for a thread of the
-//! blocking pool. What is not covered the [snapshot](Snapshot::not_covered) says itself.
+//! blocking pool. [`Monitor::counter`] counts what the service knows of itself, in the same snapshot. What
+//! is not covered the [snapshot](Snapshot::not_covered) says itself.
 //!
 //! ```
 //! use unstall_loop_monitor::{Mode, Monitor};
@@ -31,6 +32,7 @@ mod cells;
 pub mod certificate;
 mod charge;
 mod conservation;
+mod counters;
 mod endpoints;
 mod exposition;
 mod histogram;
@@ -47,6 +49,7 @@ pub mod outside;
 ))]
 #[path = "no_outside.rs"]
 pub mod outside;
+mod poll_clock;
 mod poll_slots;
 mod polls;
 mod pool;
@@ -73,6 +76,7 @@ mod watcher;
 pub mod wire;
 
 pub use calls::{CallLayer, CallService};
+pub use counters::Counter;
 pub use endpoints::{OTHER_ENDPOINT, OTHER_NAME, UNMATCHED_ENDPOINT};
 pub use lag::{LAG_PROBE_PERIOD, LagProbeError};
 pub use layer::{MatchedRoute, MonitorLayer, MonitorService, RouteOf};

@@ -18,6 +18,9 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
         page.pool(pool);
         page.pool_durations(pool);
     }
+    if let Some(counters) = &snapshot.counters {
+        page.counters(counters);
+    }
     page.process(snapshot);
     page.text
 }
@@ -244,6 +247,15 @@ impl Page {
         }
     }
 
+    /// What the service counts by itself.
+    fn counters(&mut self, counters: &BTreeMap<String, u64>) {
+        let name = "unstall_service_count_total";
+        self.family(name, "counter", "What the service counts by itself.");
+        for (counter, value) in counters {
+            self.sample(name, &[("counter", counter)], *value as f64);
+        }
+    }
+
     /// The oldest poll per worker; threads outside of loops share a label.
     fn worker_stall(&mut self, snapshot: &Snapshot) {
         let name = "unstall_worker_poll_age_seconds";
@@ -388,6 +400,7 @@ mod tests {
             jobs: BTreeMap::from([(key.to_owned(), jobs)]),
             ..Pool::default()
         });
+        snapshot.counters = Some(BTreeMap::from([(key.to_owned(), 3)]));
         snapshot.workers = [(Some(0), Some(250_000_000)), (Some(1), None), (None, None)]
             .map(|(worker, poll_age_ns)| Worker {
                 thread_id: 7,

@@ -51,6 +51,7 @@ pub(crate) fn take(state: &MonitorState, stalls: Wanted) -> Snapshot {
         loop_lag: state.lag_probed.load(Relaxed).then(|| state.lag.to_wire()),
         workers: workers(state),
         pool: Some(state.pool.to_wire()),
+        counters: Some(state.counters.to_wire()),
         causes: state.watch.as_ref().map(Watch::causes),
         stalls: Some(stalls),
         threads: threads(state, counts.workers),

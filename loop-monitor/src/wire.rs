@@ -14,7 +14,8 @@ pub const SNAPSHOT_PATH: &str = "/__unstall/snapshot";
 /// Where it answers in Prometheus' text format.
 pub const METRICS_PATH: &str = "/__unstall/metrics";
 /// In the query of [`SNAPSHOT_PATH`]: with `?stalls_after=42` the snapshot tells all that is kept of
-/// [`Stalls`] after the 42nd, and else the newest few.
+/// [`Stalls`] after the 42nd, and else the newest few. Up to 3 MB of JSON when all slots are full, made
+/// on the service's own loop, which is held meanwhile: for after a measurement, not for a scrape.
 pub const STALLS_AFTER: &str = "stalls_after";
 /// How the text of a 403 begins that comes from the monitor, so that a reader can tell it from
 /// a service that lets nobody in; what to do follows.
@@ -24,7 +25,7 @@ pub const SCHEMA_NAME: &str = "unstall.snapshot";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 3;
+pub const SCHEMA_MINOR: u32 = 4;
 
 /// For the schema: a field that is left out wasn't measured, which is no 0 by default.
 #[cfg(feature = "schema")]
@@ -68,6 +69,10 @@ pub struct Snapshot {
     /// Jobs for the blocking pool that were wrapped; left out where none can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+    /// Name → what the service itself has counted under it since the process started; left out by
+    /// a monitor that it can't count with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<BTreeMap<String, u64>>,
     /// What the watcher named, the longest in sum first; left out where none watches. Beyond a cap
     /// they share an entry of endpoint `* (other)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

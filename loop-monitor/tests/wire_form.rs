@@ -158,6 +158,7 @@ fn example() -> Snapshot {
             endpoint: Some("GET /users/{id}".to_owned()),
         }],
         pool: Some(pool()),
+        counters: Some(BTreeMap::from([("streams_dropped".to_owned(), 3)])),
         causes: Some(vec![cause()]),
         stalls: Some(stalls()),
         threads: Threads {
@@ -246,6 +247,7 @@ fn what_a_monitor_can_not_measure_may_be_left_out() {
         "tasks",
         "workers",
         "pool",
+        "counters",
         "stalls",
     ] {
         fields.remove(field).expect("sent by this monitor");

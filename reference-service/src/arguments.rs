@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
 use unstall_reference_service::notifier::HookUrl;
 use unstall_reference_service::server::Options;
-use unstall_reference_service::steps::{Steps, StepsError};
+use unstall_reference_service::steps::Steps;
 use unstall_reference_service::variants::Addresses;
 use unstall_reference_service::worker::{self, pace::Pace};
 
@@ -18,7 +18,8 @@ use crate::task::Task;
 
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
-/// A store is async if its step is listed, else it blocks the event loop. Steps 1 (runs and
+/// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
+/// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
 /// (sharing), 2d (signing up and in), 3 (tunnel, branch cache), 4 (notification hook) and 6
 /// (stream readers, sessions) have stores so far; the others are accepted and change nothing yet. Messages are answered by
@@ -116,7 +117,7 @@ struct RawServe {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
-    /// Steps that have landed, as in `0,1,2a` (0 is implied)
+    /// Steps that have landed, as in `0,1,2a` (0 is implied), or `start` for none
     #[arg(long, value_name = "LIST", conflicts_with = "mode")]
     steps: Option<Steps>,
     /// All stores of one kind [default: async]
@@ -162,7 +163,7 @@ struct RawServe {
 enum Mode {
     /// No step but 0 has landed
     Blocking,
-    /// Sync calls on worker threads; not built yet
+    /// No step has landed: sync calls on a pool of threads, as in `--steps start`
     Threads,
     /// All steps have landed
     Async,
@@ -228,7 +229,7 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
     let steps = match (raw.steps, raw.mode) {
         (Some(steps), _) => steps,
         (None, Some(Mode::Blocking)) => Steps::blocking(),
-        (None, Some(Mode::Threads)) => return Err(StepsError::StartNotBuilt.to_string()),
+        (None, Some(Mode::Threads)) => Steps::start(),
         (None, Some(Mode::Async) | None) => Steps::all(),
     };
     let without_stores: Vec<String> = steps

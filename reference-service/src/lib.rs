@@ -1,9 +1,9 @@
 //! The service that Unstall measures: the routes of an agent backend whose event loop is
 //! migrated from blocking to async stores, one step at a time.
 //!
-//! A step's stores exist in two variants behind one trait: `blocking` calls synchronous
-//! clients straight from the async handler, as the service did before its migration, and
-//! `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the
+//! A step's stores exist in three variants behind one trait: `threads` calls synchronous clients on a
+//! pool of threads, as the service did when its migration started, `blocking` calls them straight from
+//! the async handler, and `asynchronous` awaits. Everything else (routes, validation, SQL texts, pools' sizes) is the
 //! same code.
 //!
 //! The SQL of both variants is in `sql/`. sqlx checks it against `.sqlx/` at the workspace's root,
@@ -26,9 +26,11 @@ pub mod seed;
 pub mod server;
 pub mod sessions;
 pub mod sharing;
+pub mod start_faults;
 pub mod steps;
 pub mod stores;
 pub mod stream_event;
+pub mod stream_threads;
 pub mod thread_slots;
 pub mod to_its_end;
 pub mod tunnel;

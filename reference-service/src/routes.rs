@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::request_id;
 use crate::run_stream::RunStreams;
 use crate::stores::Stores;
-use crate::thread_slots::ThreadSlots;
+use crate::thread_slots::Sessions;
 
 pub mod auth;
 pub mod conversations;
@@ -36,16 +36,16 @@ pub struct App {
     pub stores: Stores,
     /// How runs are followed.
     pub run_streams: RunStreams,
-    /// The pool in which a database session is opened; step 6 opens them without one.
-    pub session_slots: Option<ThreadSlots>,
+    /// Where database sessions are opened; step 6 opens them without it.
+    pub sessions: Option<Sessions>,
 }
 
 impl App {
     /// What a route's session with the database takes before its first statement, as the
     /// original's session dependency has it.
     async fn open_session(&self) {
-        if let Some(slots) = &self.session_slots {
-            slots.open_session().await;
+        if let Some(sessions) = &self.sessions {
+            sessions.open().await;
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use crate::run::{Run, RunStatus};
 use crate::stores::streams::{EVENTS_WAITING_MAX, Following, Reading, StreamReader, report};
 use crate::stream_event::{Answer, Event};
 use crate::thread_slots::ThreadSlots;
+
+/// Who shares the pool follows a run to its end, whoever leaves.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Follows runs.
 #[derive(Clone)]
@@ -37,6 +41,16 @@ impl RunStreams {
     pub fn body(&self, run: Run, cursor: Option<String>) -> Body {
         match &self.reading {
             Reading::OnThread(reader, slots) => self.thread(reader, slots).body(run, cursor),
+            Reading::OnThreadOfItsOwn(reader, slots, threads) => {
+                let thread = self.thread(reader, slots);
+                threads.body(move |given_up, send| {
+                    thread.follow(&run, cursor.as_deref(), given_up, |event| {
+                        if let Some(answer) = event.answer() {
+                            send(Bytes::from(answer.to_json()));
+                        }
+                    });
+                })
+            }
             Reading::OnLoop(reader) => {
                 let following = reader.follow(&run, cursor.as_deref(), self.idle_max);
                 Body::new(Pieces { following })
@@ -50,7 +64,9 @@ impl RunStreams {
     /// [`Refusal::RunFailed`] if it ended in any other way.
     pub async fn whole(&self, run: Run) -> Result<Answer, Refusal> {
         let whole = match &self.reading {
-            Reading::OnThread(reader, slots) => self.thread(reader, slots).whole(run).await?,
+            Reading::OnThread(reader, slots) | Reading::OnThreadOfItsOwn(reader, slots, _) => {
+                self.thread(reader, slots).whole(run).await?
+            }
             Reading::OnLoop(reader) => {
                 let mut following = reader.follow(&run, None, self.idle_max);
                 let mut whole = Whole::default();
@@ -92,7 +108,7 @@ impl Whole {
     }
 }
 
-/// A run followed on a thread of the pool.
+/// A run followed on a thread.
 struct StreamThread {
     reader: Arc<dyn StreamReader>,
     slots: ThreadSlots,
@@ -115,7 +131,7 @@ impl StreamThread {
                 runtime: Handle::current(),
             };
             tokio::task::spawn_blocking(move || {
-                self.follow(&run, cursor.as_deref(), |event| {
+                self.follow(&run, cursor.as_deref(), &NEVER, |event| {
                     if let Some(answer) = event.answer() {
                         client.send(Bytes::from(answer.to_json()));
                     }
@@ -130,7 +146,7 @@ impl StreamThread {
         let slot = self.slots.take().await;
         let gathered = tokio::task::spawn_blocking(move || {
             let mut whole = Whole::default();
-            self.follow(&run, None, |event| whole.add(event));
+            self.follow(&run, None, &NEVER, |event| whole.add(event));
             drop(slot);
             whole
         });
@@ -140,10 +156,16 @@ impl StreamThread {
         })
     }
 
-    fn follow(&self, run: &Run, cursor: Option<&str>, mut on_event: impl FnMut(Event)) {
+    fn follow(
+        &self,
+        run: &Run,
+        cursor: Option<&str>,
+        given_up: &AtomicBool,
+        mut on_event: impl FnMut(Event),
+    ) {
         let followed = self
             .reader
-            .follow(run, cursor, self.idle_max, &mut on_event);
+            .follow(run, cursor, self.idle_max, given_up, &mut on_event);
         report(&run.stream_key(), &followed);
     }
 }

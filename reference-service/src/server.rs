@@ -15,8 +15,10 @@ use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
+use crate::start_faults::StartFaults;
 use crate::steps::{Step, Steps, Variant};
-use crate::thread_slots::ThreadSlots;
+use crate::thread_slots::{Sessions, ThreadSlots};
+use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
 /// How long requests in flight may take after a request to stop. With [`CLOSE`] it is less than
@@ -122,11 +124,15 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
-    let session_slots = match options.steps.variant_of(Step::StreamReader) {
-        Variant::Blocking => Some(ThreadSlots::start().map_err(ServeError::Runtime)?),
+    let slots = ThreadSlots::new();
+    let sessions = match options.steps.variant_of(Step::StreamReader) {
+        Variant::Blocking | Variant::Threads => {
+            Some(Sessions::start(slots.clone()).map_err(ServeError::Runtime)?)
+        }
         Variant::Async => None,
     };
-    let stores = variants::open(&options.steps, &options.addresses, session_slots.as_ref()).await?;
+    let calls = CallPool::new(slots, StartFaults::counted_by(&monitor));
+    let stores = variants::open(&options.steps, &options.addresses, &calls).await?;
     let run_streams = RunStreams {
         reading: stores.reading.clone(),
         idle_max: options.stream_idle_max,
@@ -134,7 +140,7 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     let app = App {
         stores,
         run_streams,
-        session_slots,
+        sessions,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))

@@ -27,11 +27,10 @@ const ESTIMATE_DONE_MS: i64 = -5_000;
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn reserve(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
     base: &str,
 ) -> Result<Run, StoreError> {
-    let mut redis = store.connect().await?;
     let mut n = 0;
     loop {
         let run = Run::new(conversation_id, run::candidate_id(base, n));
@@ -73,8 +72,8 @@ pub async fn hand_over(store: &dyn StreamStore, task: &Task) -> Result<(), Store
 ///
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
-pub async fn is_there(store: &dyn StreamStore, run: &Run) -> Result<bool, StoreError> {
-    store.connect().await?.exists(&run.stream_key()).await
+pub async fn is_there(redis: &mut dyn StreamConnection, run: &Run) -> Result<bool, StoreError> {
+    redis.exists(&run.stream_key()).await
 }
 
 /// The session that a client would go on watching.
@@ -98,11 +97,10 @@ pub struct Session {
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn latest_session(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
 ) -> Result<Option<Session>, StoreError> {
-    let mut redis = store.connect().await?;
-    let Some(run) = runs(&mut *redis, conversation_id).await?.pop() else {
+    let Some(run) = runs(redis, conversation_id).await?.pop() else {
         return Ok(None);
     };
     let stream = run.stream_key();
@@ -169,11 +167,10 @@ pub struct TaskStatus {
 /// # Errors
 /// [`StoreError`] if Redis doesn't answer.
 pub async fn task_status(
-    store: &dyn StreamStore,
+    redis: &mut dyn StreamConnection,
     conversation_id: &str,
 ) -> Result<Option<TaskStatus>, StoreError> {
-    let mut redis = store.connect().await?;
-    let latest = latest_task(&mut *redis, conversation_id).await?;
+    let latest = latest_task(redis, conversation_id).await?;
     Ok(latest.map(|(run, status)| TaskStatus {
         run,
         is_active: status.is_active(),

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+/// What the state before every step is called.
+const START: &str = "start";
+
 /// One step of the migration plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -97,6 +100,8 @@ impl fmt::Display for Step {
 pub enum Variant {
     /// Synchronous calls on the loop.
     Blocking,
+    /// The same calls on threads of a pool.
+    Threads,
     /// Awaited calls.
     Async,
 }
@@ -106,6 +111,12 @@ pub enum Variant {
 pub struct Steps(BTreeSet<Step>);
 
 impl Steps {
+    /// Before the migration: no step has landed, and all calls are on threads.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(BTreeSet::new())
+    }
+
     /// Before the migration's first async store: only step 0.
     #[must_use]
     pub fn blocking() -> Self {
@@ -123,8 +134,10 @@ impl Steps {
     pub fn variant_of(&self, step: Step) -> Variant {
         if self.0.contains(&step) {
             Variant::Async
-        } else {
+        } else if self.0.contains(&Step::LoopCalls) {
             Variant::Blocking
+        } else {
+            Variant::Threads
         }
     }
 
@@ -139,7 +152,7 @@ impl Steps {
 pub enum StepsError {
     /// The list was empty.
     #[error(
-        "no step given; name the steps that have landed, as in `0,1,2a`, or `0` for none of the async ones"
+        "no step given; name the steps that have landed, as in `0,1,2a`, `0` for none of the async ones, or `start` for none at all"
     )]
     Empty,
     /// A name that no step has.
@@ -152,18 +165,21 @@ pub enum StepsError {
         /// The most similar id.
         nearest: &'static str,
     },
-    /// The state before step 0.
+    /// The state before step 0, among steps.
     #[error(
-        "`start` (sync calls on worker threads) is not built yet; the earliest state is step `0`"
+        "`start` is the state before every step; name it alone, or leave it out of the list of steps"
     )]
-    StartNotBuilt,
+    StartAndSteps,
 }
 
 impl FromStr for Steps {
     type Err = StepsError;
 
-    /// Reads a comma-separated list. Step 0 is always in: the state before it is not built.
+    /// Reads `start`, or a comma-separated list. Step 0 is in every list: it landed before the others.
     fn from_str(list: &str) -> Result<Self, Self::Err> {
+        if list.trim() == START {
+            return Ok(Self::start());
+        }
         let mut steps = BTreeSet::from([Step::LoopCalls]);
         let mut names = 0;
         for name in list
@@ -182,8 +198,8 @@ impl FromStr for Steps {
 }
 
 fn parse_step(name: &str) -> Result<Step, StepsError> {
-    if name == "start" {
-        return Err(StepsError::StartNotBuilt);
+    if name == START {
+        return Err(StepsError::StartAndSteps);
     }
     if let Some(step) = Step::ALL.into_iter().find(|step| step.id() == name) {
         return Ok(step);
@@ -215,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn at_the_start_every_store_is_on_threads_and_step_0_ends_that() {
+        let start: Steps = " start ".parse().expect("the state before every step");
+        assert_eq!(start, Steps::start());
+        let next: Steps = "0".parse().expect("a valid list");
+        for step in Step::ALL {
+            assert_eq!(start.variant_of(step), Variant::Threads, "{step}");
+        }
+        assert_eq!(next.variant_of(Step::Auth), Variant::Blocking);
+    }
+
+    #[test]
     fn spaces_and_repeats_are_harmless() {
         let steps: Steps = " 3 , 2a,3, ".parse().expect("a valid list");
         assert_eq!(steps, "0,2a,3".parse().expect("a valid list"));
@@ -224,7 +251,7 @@ mod tests {
     fn mistakes_name_the_fix() {
         assert_eq!("".parse::<Steps>(), Err(StepsError::Empty));
         assert_eq!(",".parse::<Steps>(), Err(StepsError::Empty));
-        assert_eq!("0,start".parse::<Steps>(), Err(StepsError::StartNotBuilt));
+        assert_eq!("0,start".parse::<Steps>(), Err(StepsError::StartAndSteps));
         assert_eq!(
             "0,2A".parse::<Steps>(),
             Err(StepsError::Unknown {

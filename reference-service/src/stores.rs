@@ -1,7 +1,7 @@
 //! What the routes need of the servers behind the service, as traits: each step's stores
-//! implement them twice.
+//! implement them for each variant.
 //!
-//! The methods return boxed futures in both variants, so that neither pays for something
+//! The methods return boxed futures in every variant, so that neither pays for something
 //! that the other doesn't.
 
 use std::future::Future;

@@ -8,10 +8,11 @@ use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
 use crate::stores::streams::Reading;
 use crate::stores::{SqlStores, StoreError, Stores};
-use crate::thread_slots::ThreadSlots;
+use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod threads;
 
 /// Where the servers are.
 #[derive(Debug, Clone)]
@@ -51,17 +52,17 @@ pub enum ConnectError {
 
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
-/// Every state opens one more, for the access check, which is awaited in every state. Streams are
-/// read on the pool's threads, if there is a pool.
+/// Every state opens one more, for the access check, which is awaited in every state. The start
+/// makes its calls in `calls`, whose slots streams take too, until step 6.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
 pub async fn open(
     steps: &Steps,
     addresses: &Addresses,
-    slots: Option<&ThreadSlots>,
+    calls: &CallPool,
 ) -> Result<Stores, ConnectError> {
-    let mut sql = SqlByVariant::new(&addresses.database_url);
+    let mut sql = SqlByVariant::new(&addresses.database_url, calls);
     let access = asynchronous::access::open(&addresses.database_url).await?;
     let usage = sql.stores(steps.variant_of(Step::UsageCheck)).await?;
     let history = sql.stores(steps.variant_of(Step::ChatHistory)).await?;
@@ -75,14 +76,24 @@ pub async fn open(
     };
     let streams = match steps.variant_of(Step::StreamManager) {
         Variant::Blocking => blocking::streams::store(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::streams::store(blocking::streams::store(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
-    let reading = match slots {
-        Some(slots) => {
-            let reader = blocking::stream_reader::reader(&addresses.redis_url)?;
-            Reading::OnThread(reader, slots.clone())
+    let reading = match steps.variant_of(Step::StreamReader) {
+        Variant::Threads => {
+            let block = blocking::stream_reader::BLOCK_AT_THE_START;
+            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
+            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
+            Reading::OnThreadOfItsOwn(reader, slots, threads)
         }
-        None => {
+        Variant::Blocking => {
+            let block = blocking::stream_reader::BLOCK;
+            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
+            Reading::OnThread(reader, calls.slots().clone())
+        }
+        Variant::Async => {
             let client = redis.client().await?;
             Reading::OnLoop(asynchronous::stream_reader::readers(
                 &addresses.redis_url,
@@ -92,10 +103,13 @@ pub async fn open(
     };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
+        Variant::Threads => {
+            threads::redis::stores(blocking::redis::open(&addresses.redis_url)?, calls)
+        }
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
     let notifier = match &addresses.notify_url {
-        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url)?),
+        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
         None => None,
     };
     Ok(Stores {
@@ -113,9 +127,15 @@ pub async fn open(
     })
 }
 
-fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, NotifyError> {
+fn notifier(
+    variant: Variant,
+    url: &HookUrl,
+    calls: &CallPool,
+) -> Result<Arc<dyn Notifier>, NotifyError> {
+    let blocking = || Arc::new(blocking::notifier::HookNotifier::new(url));
     Ok(match variant {
-        Variant::Blocking => Arc::new(blocking::notifier::HookNotifier::new(url)),
+        Variant::Blocking => blocking(),
+        Variant::Threads => threads::notifier::notifier(blocking(), calls),
         Variant::Async => Arc::new(asynchronous::notifier::HookNotifier::new(url)?),
     })
 }
@@ -123,15 +143,19 @@ fn notifier(variant: Variant, url: &HookUrl) -> Result<Arc<dyn Notifier>, Notify
 /// The stores in PostgreSQL, opened when the first step asks for their variant.
 struct SqlByVariant<'a> {
     database_url: &'a str,
+    calls: &'a CallPool,
     blocking: Option<Arc<dyn SqlStores>>,
+    on_threads: Option<Arc<dyn SqlStores>>,
     asynchronous: Option<Arc<dyn SqlStores>>,
 }
 
 impl<'a> SqlByVariant<'a> {
-    fn new(database_url: &'a str) -> Self {
+    fn new(database_url: &'a str, calls: &'a CallPool) -> Self {
         Self {
             database_url,
+            calls,
             blocking: None,
+            on_threads: None,
             asynchronous: None,
         }
     }
@@ -139,6 +163,7 @@ impl<'a> SqlByVariant<'a> {
     async fn stores(&mut self, variant: Variant) -> Result<Arc<dyn SqlStores>, ConnectError> {
         let slot = match variant {
             Variant::Blocking => &mut self.blocking,
+            Variant::Threads => &mut self.on_threads,
             Variant::Async => &mut self.asynchronous,
         };
         if let Some(stores) = slot {
@@ -146,6 +171,9 @@ impl<'a> SqlByVariant<'a> {
         }
         let stores = match variant {
             Variant::Blocking => blocking::postgres::open(self.database_url)?,
+            Variant::Threads => {
+                threads::sql::stores(blocking::postgres::open(self.database_url)?, self.calls)
+            }
             Variant::Async => asynchronous::postgres::open(self.database_url).await?,
         };
         Ok(Arc::clone(slot.insert(stores)))

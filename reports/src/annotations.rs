@@ -230,7 +230,7 @@ fn of_cells(report: &Report<'_>, in_checkout: &dyn Fn(&str) -> Option<String>) -
             let annotation = of_cell(entry, cell, level, guilty);
             let place = guilty.and_then(|line| place(line, in_checkout));
             annotations.push((
-                ranking::magnitude(cell),
+                cell.limit_used(),
                 Annotation {
                     place,
                     ..annotation

@@ -46,6 +46,13 @@ fn is_hidden(character: char) -> bool {
         || matches!(
             character,
             '\u{00AD}' // soft hyphen
+                | '\u{034F}' // joiner of marks
+                | '\u{115F}'..='\u{1160}' // fillers, which look like nothing
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{FFA0}'
+                | '\u{FE00}'..='\u{FE0F}' // variants
+                | '\u{E0100}'..='\u{E01EF}'
                 | '\u{061C}'
                 | '\u{180E}'
                 | '\u{200B}'..='\u{200F}' // zero width, direction marks
@@ -122,19 +129,26 @@ pub(crate) fn markdown(text: &str) -> String {
     for (index, character) in text.char_indices() {
         let rest = &text[index + character.len_utf8()..];
         match character {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' => {
                 out.push('\\');
                 out.push(character);
             }
-            // An issue, a merge request.
-            '#' | '!' => {
-                out.push('\\');
-                out.push(character);
-                if rest.starts_with(|next: char| next.is_ascii_digit()) {
+            // An issue, a merge request, a snippet; a label, a milestone and an epic have names, too.
+            '#' | '!' | '$' | '~' | '%' | '&' => {
+                match character {
+                    '&' => out.push_str("&amp;"),
+                    '%' => out.push('%'),
+                    _ => out.extend(['\\', character]),
+                }
+                if rest.starts_with(|next: char| next.is_alphanumeric() || next == '"') {
                     out.push(WORD_JOINER);
                 }
             }
-            '&' => out.push_str("&amp;"),
+            // An issue again: GH-12.
+            '-' if is_issue(&text[..index], rest) => out.extend(['-', WORD_JOINER]),
+            _ if begins_commit(&text[..index], &text[index..]) => {
+                out.extend([character, WORD_JOINER]);
+            }
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             // A person or a team.
@@ -157,6 +171,28 @@ fn numbered_item(text: &str) -> Option<usize> {
     let rest = text[digits..].strip_prefix(['.', ')'])?;
     let is_item = digits > 0 && (rest.is_empty() || rest.starts_with(' '));
     is_item.then_some(digits)
+}
+
+fn is_issue(before: &str, after: &str) -> bool {
+    let start = before.len().saturating_sub(2);
+    let is_host = before
+        .get(start..)
+        .is_some_and(|last| last.eq_ignore_ascii_case("gh"));
+    is_host && after.starts_with(|next: char| next.is_ascii_digit())
+}
+
+/// Whether a commit's hash may begin here: a code host links those that it knows, from seven digits on.
+fn begins_commit(before: &str, text: &str) -> bool {
+    const DIGITS_MIN: usize = 7;
+    let is_inside = before.ends_with(|last: char| last.is_ascii_alphanumeric());
+    let end = text.find(|letter: char| !letter.is_ascii_hexdigit());
+    let hash = &text[..end.unwrap_or(text.len())];
+    // Numbers and words are none.
+    let has = |wanted: fn(&u8) -> bool| hash.as_bytes().iter().any(wanted);
+    !is_inside
+        && hash.len() >= DIGITS_MIN
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
 }
 
 fn ends_in_www(text: &str) -> bool {
@@ -182,15 +218,23 @@ pub(crate) fn annotation_property(text: &str) -> String {
 }
 
 /// A field of CSV (RFC 4180), with nothing in it that a spreadsheet would run as a formula: what begins
-/// like one gets an apostrophe in front. Unlike elsewhere it is never cut, so that rows can be joined by it.
+/// like one gets an apostrophe in front, also after a semicolon, where some countries' spreadsheets begin
+/// the next field, quotes or not. Unlike elsewhere it is never cut, so that rows can be joined by it.
 pub(crate) fn csv(text: &str) -> String {
-    let mut text = visible_up_to(text, usize::MAX);
+    let text = visible_up_to(text, usize::MAX);
     let begins_formula =
         |letter: char| matches!(letter, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
-    if text.trim_start().starts_with(begins_formula) {
-        text.insert(0, '\'');
-    }
-    if text.contains(['"', ',']) || text.trim() != text {
+    // A quote may begin the field that a semicolon does.
+    let skipped = |letter: char| letter.is_whitespace() || letter == '"';
+    let parts: Vec<String> = text
+        .split(';')
+        .map(|part| match part.trim_start_matches(skipped) {
+            formula if formula.starts_with(begins_formula) => format!("'{part}"),
+            _ => part.to_owned(),
+        })
+        .collect();
+    let text = parts.join(";");
+    if text.contains(['"', ',', ';']) || text.trim() != text {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text
@@ -208,10 +252,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_part_between_semicolons_is_a_formula() {
+        assert_eq!(
+            csv("GET /a;=HYPERLINK(\"x\",\"y\")"),
+            "\"GET /a;'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""
+        );
+        assert_eq!(csv("a; \"=1"), "\"a;' \"\"=1\"");
+        assert_eq!(csv("a;b"), "\"a;b\"");
+        assert_eq!(csv("=1;2"), "\"'=1;2\"");
+        assert_eq!(csv("a-b"), "a-b");
+    }
+
+    #[test]
     fn hidden_characters_become_visible() {
         assert_eq!(
             visible("a\u{202E}b\u{1b}[31m\0"),
             "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+0000⟩"
+        );
+        assert_eq!(
+            visible("\u{3164}\u{2800}\u{FE0F}"),
+            "⟨U+3164⟩⟨U+2800⟩⟨U+FE0F⟩"
         );
         assert_eq!(visible("two\nlines\tand a tab"), "two lines and a tab");
         assert_eq!(
@@ -260,7 +320,15 @@ mod tests {
             ("- one", "\\- one"),
             ("/close", "\\/close"),
             ("GET /x", "GET /x"),
-            ("$x$", "\\$x\\$"),
+            ("$x$", "\\$\u{2060}x\\$"),
+            ("5 % & ~", "5 % &amp; \\~"),
+            (
+                "%1 &2 ~\"x\" ~bug",
+                "%\u{2060}1 &amp;\u{2060}2 \\~\u{2060}\"x\" \\~\u{2060}bug",
+            ),
+            ("GH-12 gh-x", "GH-\u{2060}12 gh-x"),
+            ("at 0123abcd", "at 0\u{2060}123abcd"),
+            ("12345678 defaced xa1b2c3d4", "12345678 defaced xa1b2c3d4"),
         ] {
             assert_eq!(markdown(text), inert);
         }

@@ -3,15 +3,18 @@
 //!
 //! A watch from outside tells lines by their share of the loop's time, the monitor's stalls tell which
 //! endpoint's requests they kept waiting. Neither proves that a line made a cell worse, so the words
-//! say what was seen and no more.
+//! say what was seen and no more. A function is the same wherever its lines have moved to: see
+//! `guilty_lines/places.rs`.
 
-use std::collections::BTreeMap;
+mod places;
 
+use unstall_results::blame::{BlamedArm, blamed};
 use unstall_results::comparison::{Cell, Family, Metric};
 use unstall_results::record::{RunRecord, WatchedCause};
 use unstall_results::watched::{WatchedArm, watched};
 
-use crate::{numbers, observed, vocabulary};
+use crate::{numbers, vocabulary};
+use places::{Lines, Places, place};
 
 /// A line that takes less of the loop's time than this explains nothing.
 const SHARE_MIN: f64 = 0.01;
@@ -28,7 +31,7 @@ pub(crate) struct GuiltyLine {
     /// The endpoint whose requests it kept waiting or was called for; `None` where that isn't known:
     /// a held loop keeps everybody.
     endpoint: Option<String>,
-    /// How much more of the loop's time it takes than before, or of the waiting of the endpoint.
+    /// How much more of the loop's time it takes than before, or of the time of the endpoint's requests.
     rise: f64,
 }
 
@@ -53,49 +56,57 @@ pub(crate) fn for_cell<'l>(lines: &'l [GuiltyLine], cell: &Cell) -> Option<&'l G
     found.filter(|_| is_of_loop)
 }
 
-/// `function at file:line`, cut.
-fn place(line: &str) -> Option<(&str, &str, u32)> {
-    let (rest, number) = line.rsplit_once(':')?;
-    let (function, file) = rest.rsplit_once(" at ")?;
-    let number = number.parse().ok().filter(|number| *number > 0)?;
-    (!file.is_empty()).then_some((function, file, number))
-}
-
 fn from_watch(record: &RunRecord) -> Vec<GuiltyLine> {
     let arms = watched(record);
     let of = |name: &str| arms.iter().find(|arm| arm.arm == name);
-    let (before, Some(after)) = (of("before"), of("after")) else {
+    // What wasn't watched before can't be called new.
+    let (Some(before), Some(after)) = (of("before"), of("after")) else {
         return Vec::new();
     };
-    let causes = after.sum.causes.iter();
-    causes
-        .filter(|cause| cause.is_blocking)
-        .filter_map(|cause| {
-            let (function, file, line) = place(cause.line.as_ref()?)?;
-            let share = after.share(cause.total_us)?;
-            // What wasn't watched before can't be called new.
-            let earlier = share_of_line(before?, cause)?;
-            let rise = share - earlier;
-            (rise >= SHARE_MIN).then(|| GuiltyLine {
-                file: file.to_owned(),
-                line,
-                sentence: format!(
-                    "{function} at {file}:{line} kept the event loop for {} of the time, {} before: {}",
-                    numbers::share(share),
-                    numbers::share(earlier),
-                    call(cause)
-                ),
-                endpoint: cause.endpoint.as_ref().and_then(|route| endpoint_of(record, route)),
-                rise,
-            })
+    let (before, after_places) = (places_of_causes(before), places_of_causes(after));
+    let found = after_places.iter().filter_map(|(key, sum)| {
+        let earlier = after_places.earlier(key, &before);
+        let rise = sum.share - earlier.share();
+        let causes = after.sum.causes.iter().filter(|cause| {
+            let at = cause.line.as_deref().and_then(place);
+            cause.is_blocking
+                && cause.class == key.kind
+                && at
+                    .is_some_and(|(function, file, _)| (function, file) == (key.function, key.file))
+        });
+        let causes: Vec<&WatchedCause> = causes.collect();
+        let longest = causes.iter().max_by_key(|cause| cause.total_us)?;
+        let is_one = causes
+            .iter()
+            .all(|cause| cause.endpoint == longest.endpoint);
+        let route = longest.endpoint.as_ref().filter(|_| is_one);
+        (rise >= SHARE_MIN).then(|| GuiltyLine {
+            file: key.file.to_owned(),
+            line: sum.line,
+            sentence: format!(
+                "{} kept the event loop for {} of the time, {}: {}",
+                sum.spelled(key),
+                numbers::share(sum.share),
+                earlier.spelled(),
+                call(longest)
+            ),
+            endpoint: route.and_then(|route| endpoint_of(record, route)),
+            rise,
         })
-        .collect()
+    });
+    found.collect()
 }
 
-fn share_of_line(arm: &WatchedArm, cause: &WatchedCause) -> Option<f64> {
-    let same = |known: &&WatchedCause| (&known.class, &known.line) == (&cause.class, &cause.line);
-    let total = arm.sum.causes.iter().filter(same);
-    arm.share(observed::total(total.map(|known| known.total_us)))
+/// By class of what was waited for, since a function can compute more and read less.
+fn places_of_causes(arm: &WatchedArm) -> Places<'_> {
+    let mut lines = Lines::default();
+    for cause in arm.sum.causes.iter().filter(|cause| cause.is_blocking) {
+        let share = arm.share(cause.total_us);
+        if let (Some(line), Some(share)) = (&cause.line, share) {
+            lines.add(&cause.class, line, share);
+        }
+    }
+    lines.by_function()
 }
 
 /// `I/O in recvfrom on redis at 127.0.0.1:6379`.
@@ -132,81 +143,52 @@ fn is_path_of(template: &str, path: &str) -> bool {
 }
 
 /// Lines that held the loop while requests of an endpoint were under way, by their share of all the
-/// time of these requests.
+/// time of these requests: the same numbers as those of who kept whom waiting.
 fn from_stalls(record: &RunRecord) -> Vec<GuiltyLine> {
-    let before = waiting_us(record, "before");
-    let mut lines = Vec::new();
-    for ((text, victim), after_us) in waiting_us(record, "after") {
-        let Some((function, file, line)) = place(text) else {
-            continue;
-        };
-        let before_us = before.get(&(text, victim)).copied().unwrap_or(0.0);
-        let (Some(after_all), Some(before_all)) = (
-            response_us(record, "after", victim),
-            response_us(record, "before", victim),
-        ) else {
-            continue;
-        };
-        let (share, earlier) = (after_us / after_all, before_us / before_all);
-        let rise = share - earlier;
-        if rise < SHARE_MIN {
-            continue;
-        }
-        lines.push(GuiltyLine {
-            file: file.to_owned(),
-            line,
+    let arms = blamed(record);
+    let of = |name: &str| arms.iter().find(|arm| arm.arm == name);
+    let (Some(before), Some(after)) = (of("before"), of("after")) else {
+        return Vec::new();
+    };
+    let (earlier_places, places) = (places_of_blames(before), places_of_blames(after));
+    let found = places.iter().filter_map(|(key, sum)| {
+        // What nobody looked at before can't be called new.
+        before.share(0, key.kind)?;
+        let earlier = places.earlier(key, &earlier_places);
+        let rise = sum.share - earlier.share();
+        (rise >= SHARE_MIN).then(|| GuiltyLine {
+            file: key.file.to_owned(),
+            line: sum.line,
             sentence: format!(
-                "{function} at {file}:{line} held the event loop while {} of {victim}'s time passed, {} before",
-                numbers::share(share.min(1.0)),
-                numbers::share(earlier.min(1.0)),
+                "{} held the event loop for {} of the time that {} took, {}",
+                sum.spelled(key),
+                numbers::share(sum.share),
+                key.kind,
+                earlier.spelled()
             ),
-            endpoint: Some(victim.to_owned()),
+            endpoint: Some(key.kind.to_owned()),
             rise,
-        });
-    }
-    lines
+        })
+    });
+    found.collect()
 }
 
-/// (line, victim) → what requests of the victim waited meanwhile, in sum.
-fn waiting_us<'r>(record: &'r RunRecord, arm: &str) -> BTreeMap<(&'r str, &'r str), f64> {
-    let mut waiting = BTreeMap::new();
-    let blocks = observed::blocks(record);
-    for block in blocks.into_iter().filter(|block| block.arm == arm) {
-        let blames = block.stalls.iter().flat_map(|stalls| &stalls.blame);
-        for blame in blames {
-            if let Some(line) = &blame.line {
-                let key = (line.as_str(), blame.victim.as_str());
-                *waiting.entry(key).or_default() += numbers::as_f64(blame.overlapped_us);
-            }
+/// By victim.
+fn places_of_blames(arm: &BlamedArm) -> Places<'_> {
+    let mut lines = Lines::default();
+    for blame in &arm.sum.blame {
+        let share = arm.share(blame.overlapped_us, &blame.victim);
+        if let (Some(line), Some(share)) = (&blame.line, share) {
+            lines.add(&blame.victim, line, share);
         }
     }
-    waiting
-}
-
-/// All the time that an endpoint's requests took, failures included; `None` without any, or where
-/// a block has no stalls told, so that shares would not mean the same.
-fn response_us(record: &RunRecord, arm: &str, endpoint: &str) -> Option<f64> {
-    let blocks = observed::blocks(record);
-    let mut sum_us = 0.0;
-    for block in blocks.into_iter().filter(|block| block.arm == arm) {
-        block.stalls.as_ref()?;
-        let Some(samples) = block.endpoints.get(endpoint) else {
-            continue;
-        };
-        for histogram in [&samples.response, &samples.failed] {
-            let times = histogram.iter();
-            sum_us += times
-                .map(|(us, count)| numbers::as_f64(us) * numbers::as_f64(count))
-                .sum::<f64>();
-        }
-    }
-    (sum_us > 0.0).then_some(sum_us)
+    lines.by_function()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unstall_results::record::{Blame, Stalls};
+    use unstall_results::record::{Blame, Stalls, UnderWay};
     use unstall_results::synthetic::{self, EndpointSpec, WatchSpec};
 
     fn record(blocked_before: f64, blocked_after: f64) -> RunRecord {
@@ -255,22 +237,35 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_number_is_no_place() {
-        assert_eq!(
-            place("<lambda> at a b.py:7"),
-            Some(("<lambda>", "a b.py", 7))
-        );
-        assert_eq!(place("f at C:\\x.py:3"), Some(("f", "C:\\x.py", 3)));
-        for none in [
-            "f at x.py",
-            "f at x.py:0",
-            "f at :3",
-            "x.py:3",
-            "",
-            "f at x.py:three",
-        ] {
-            assert_eq!(place(none), None, "{none}");
+    fn what_only_moved_is_nobodys_fault() {
+        let mut moved = record(0.4, 0.4);
+        let after = moved.blocks.iter_mut().filter(|block| block.arm == "after");
+        for cause in
+            after.flat_map(|block| block.watch.iter_mut().flat_map(|watch| &mut watch.causes))
+        {
+            let line = cause.line.as_ref().expect("a line");
+            let line = line.replace(" at app/", " at /build/branch/app/");
+            cause.line = Some(format!("{line}3"));
         }
+        assert!(files(&moved).is_empty());
+        let mut risen = record(0.2, 0.4);
+        for block in risen
+            .blocks
+            .iter_mut()
+            .filter(|block| block.arm == "before")
+        {
+            for cause in block.watch.iter_mut().flat_map(|watch| &mut watch.causes) {
+                cause.line = cause.line.as_ref().map(|line| line.replace(":41", ":38"));
+            }
+        }
+        let lines = guilty_lines(&risen);
+        assert!(
+            lines[0].sentence.starts_with(
+                "usage_today at app/stores.py:41 kept the event loop for 28 % of the time, 14 % before"
+            ),
+            "{}",
+            lines[0].sentence
+        );
     }
 
     #[test]
@@ -301,8 +296,13 @@ mod tests {
                 blame("no place", "GET usage", 90_000),
             ];
             let is_after = block.arm == "after";
+            let under_way = UnderWay {
+                requests: 10,
+                under_way_us: 200_000,
+            };
             block.stalls = Some(Stalls {
                 blame: if is_after { blame } else { Vec::new() },
+                victims: [("GET usage".to_owned(), under_way)].into(),
                 ..Stalls::default()
             });
         }

@@ -77,7 +77,7 @@ fn page(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     for (index, entry) in report.entries.iter().enumerate() {
         measurement::write(out, index, entry, report.certificate)?;
     }
-    let compares = |entry: &Entry<'_>| entry.comparison.is_some() && entry.capacity().is_none();
+    let compares = |entry: &Entry<'_>| entry.comparison.is_some_and(|compared| compared.paired);
     let intervals = match report.entries.iter().any(compares) {
         true => "Intervals of changes are signed-rank intervals over pairs of blocks. ",
         false => "",

@@ -5,7 +5,8 @@
 //! makes the gate fail. So a regression and a missed objective are failures; what can't be told is one, too, of the case
 //! `verdict`, unless the policy makes it a warning, and then it is skipped, so that no viewer paints it
 //! green. An invalid measurement is an error. Cells and criteria that decide nothing by themselves are
-//! skipped with their reason.
+//! skipped with their reason, and so are response times at a level that a version didn't keep up with: they
+//! tell for how long it ran.
 //!
 //! Viewers tell cases apart by `classname` and `name` and drop the second of two that are alike
 //! (GitLab), show the body of a failure (GitLab) or its message (GitHub's actions), and add up times

@@ -28,8 +28,9 @@ pub mod terminal;
 mod vocabulary;
 
 use unstall_results::calibration::Certificate;
+use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Comparison, Verdict};
-use unstall_results::ledger;
+use unstall_results::ledger::{self, Ledger};
 use unstall_results::record::RunRecord;
 
 /// What is rendered: one or more measurements under one title.
@@ -65,6 +66,51 @@ impl Report<'_> {
         let searched = self.entries.iter().filter_map(capacity::verdict);
         ledger::overall(compared).into_iter().chain(searched).max()
     }
+
+    /// What became of each step, and what its searches for capacity found.
+    pub fn ledger(&self) -> Ledger {
+        ledger_of(&self.entries)
+    }
+
+    /// What is said of the entry that decides [`Self::verdict`]: the first of those with the worst
+    /// one. `None` where nothing was compared and nothing searched for.
+    pub fn answer(&self) -> Option<Said> {
+        let said = self.entries.iter().filter_map(Entry::said);
+        said.reduce(|worst, one| {
+            if one.verdict > worst.verdict {
+                one
+            } else {
+                worst
+            }
+        })
+    }
+}
+
+/// The ledger of some measurements.
+fn ledger_of<'e, 'a: 'e>(entries: impl IntoIterator<Item = &'e Entry<'a>> + Clone) -> Ledger {
+    let searched: Vec<(&RunRecord, Finding)> = entries
+        .clone()
+        .into_iter()
+        .filter_map(|entry| Some((entry.record, entry.capacity()?)))
+        .collect();
+    let compared = entries.into_iter().filter_map(|entry| entry.comparison);
+    Ledger::of(
+        compared,
+        searched.iter().map(|(record, finding)| (*record, finding)),
+    )
+}
+
+/// What is concluded from one measurement, in sentences of plain text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// The step, or the record's label.
+    pub name: String,
+    /// Its verdict; `None` of a search for the capacity of one version.
+    pub verdict: Option<Verdict>,
+    /// What a reader takes away.
+    pub headline: String,
+    /// What to do now.
+    pub next_action: String,
 }
 
 impl Entry<'_> {
@@ -72,6 +118,27 @@ impl Entry<'_> {
     fn verdict(&self) -> Option<Verdict> {
         let compared = self.comparison.map(|comparison| comparison.verdict);
         compared.or_else(|| capacity::verdict(self))
+    }
+
+    /// What is concluded, of two versions or from a search for capacity; `None` of one version that
+    /// was only measured.
+    pub fn said(&self) -> Option<Said> {
+        if let Some(comparison) = self.comparison {
+            return Some(Said {
+                name: self.short_name(),
+                verdict: Some(comparison.verdict),
+                headline: comparison.headline.clone(),
+                next_action: comparison.next_action.clone(),
+            });
+        }
+        self.record.load.capacity.as_ref()?;
+        let finding = self.capacity()?;
+        Some(Said {
+            name: self.short_name(),
+            verdict: finding.verdict,
+            headline: finding.headline,
+            next_action: finding.next_action,
+        })
     }
 
     /// `Step 2a`, or the record's label when no step was measured.

@@ -6,18 +6,17 @@
 
 mod compared;
 mod detail;
+mod ledger;
 mod single;
 
 use std::fmt::Write as _;
 
 use unstall_results::calibration::Certificate;
-use unstall_results::comparison::Metric;
-use unstall_results::ledger;
 
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, Said, escape, ledger_of, numbers, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +36,7 @@ impl Placement<'_> {
 }
 
 /// Renders the report as GitHub-flavoured Markdown, ending in a newline, with as much of it as the
-/// place takes.
+/// place takes; empty if it takes nothing.
 pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
     let marker = marker(report, placement.marker);
     let with = |detail: &Detail| {
@@ -49,7 +48,12 @@ pub fn render(report: &Report<'_>, placement: Placement<'_>) -> String {
         .iter()
         .map(with)
         .find(|text| placement.limit.holds(text))
-        .unwrap_or_else(|| marker.clone() + &answer_only(report))
+        .or_else(|| {
+            let least = marker.clone() + &answer_only(report);
+            placement.limit.holds(&least).then_some(least)
+        })
+        // More than a place takes would lose all that stands there.
+        .unwrap_or_default()
 }
 
 /// The line that a bot looks for: `<!-- unstall-report: usage-check -->`.
@@ -94,18 +98,13 @@ fn answer_only(report: &Report<'_>) -> String {
 fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::fmt::Result {
     writeln!(out, "# {}\n", escape::markdown(&report.title))?;
     let shown = worst_entries(report, detail.entries);
+    let judged = report.entries.iter().filter_map(Entry::verdict).count();
     let compared = report.entries.iter().filter(|e| e.comparison.is_some());
+    if let Some(said) = report.answer().filter(|_| judged > 1) {
+        overall(out, &said)?;
+    }
     if compared.count() > 1 {
-        if let Some(verdict) = report.verdict() {
-            writeln!(
-                out,
-                "**{} {}**: {}\n",
-                vocabulary::verdict_sign(verdict),
-                vocabulary::verdict(verdict),
-                vocabulary::verdict_meaning(verdict)
-            )?;
-        }
-        write_ledger(out, &shown)?;
+        ledger::write(out, &ledger_of(shown.iter().copied()))?;
     }
     for entry in &shown {
         match entry.comparison {
@@ -134,6 +133,21 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
     )
 }
 
+/// The verdict over several measurements, in the words of the one that decides it.
+fn overall(out: &mut String, said: &Said) -> std::fmt::Result {
+    let Some(verdict) = said.verdict else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "**{} {}**: {}: {}\n",
+        vocabulary::verdict_sign(verdict),
+        vocabulary::verdict(verdict),
+        escape::markdown(&said.name),
+        escape::markdown(&said.headline)
+    )
+}
+
 /// How often the same version twice alarmed on this machine.
 fn trust(certificate: &Certificate) -> String {
     let alarms = certificate.false_alarms;
@@ -156,35 +170,6 @@ fn worst_entries<'r, 'a>(report: &'r Report<'a>, count: usize) -> Vec<&'r Entry<
     indexed.truncate(count);
     indexed.sort_by_key(|(index, _)| *index);
     indexed.into_iter().map(|(_, entry)| entry).collect()
-}
-
-fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
-    )?;
-    for row in ledger::rows(shown.iter().filter_map(|e| e.comparison)) {
-        let or_dash = |text: &str, written: fn(&str) -> String| match text {
-            "" => "–".to_owned(),
-            text => written(text),
-        };
-        let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
-            format!(" ({})", escape::markdown_code(endpoint))
-        });
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
-            escape::markdown(&row.step),
-            or_dash(&row.title, escape::markdown),
-            or_dash(&row.branch, escape::markdown_code),
-            or_dash(&row.risk, escape::markdown),
-            vocabulary::verdict_sign(row.verdict),
-            vocabulary::decision(row.decision),
-            ranking::before_after(Metric::ResponseP95, row.p95_ms),
-            ranking::before_after(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
-        )?;
-    }
-    writeln!(out)
 }
 
 /// An item of a list for each of the first texts, each with a label in front or none; says how many

@@ -37,6 +37,13 @@ pub(crate) fn arms(record: &RunRecord) -> Vec<&str> {
     arms
 }
 
+/// The arms of a record that are not among those that were seen, in reading order.
+pub(crate) fn unseen<'r>(record: &'r RunRecord, seen: &[&str]) -> Vec<&'r str> {
+    let mut arms = arms(record);
+    arms.retain(|arm| !seen.contains(arm));
+    arms
+}
+
 /// The blocks that count.
 pub(crate) fn blocks(record: &RunRecord) -> Vec<&Block> {
     let valid: Vec<&Block> = record
@@ -273,10 +280,10 @@ pub(crate) struct Rates {
     pub(crate) failed: f64,
 }
 
-/// One second since the blocks' begin, of one arm.
+/// One second since the blocks' begin, of one arm, or several that make one point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SecondOfArm<'r> {
-    /// From 0.
+    /// From 0; the first of several.
     pub(crate) second: u32,
     /// Name of the arm.
     pub(crate) arm: &'r str,
@@ -284,7 +291,7 @@ pub(crate) struct SecondOfArm<'r> {
     pub(crate) blocks: usize,
     /// Their mean.
     pub(crate) rates: Rates,
-    /// The middle one of their p95, where any had answers.
+    /// The median of their p95, where any had answers.
     pub(crate) p95_us: Option<u64>,
     /// For how long a loop was held, mean of the blocks whose monitor told it.
     pub(crate) held_ms: Option<f64>,
@@ -297,53 +304,82 @@ pub(crate) fn full_seconds(block: &Block) -> impl Iterator<Item = &Second> {
     block.series.iter().filter(is_full)
 }
 
-/// Every full second of one level, by second and then in the order of the arms.
+/// Points that a chart of seconds has of each arm at most.
+const BINS_MAX: u32 = 120;
+
+/// Over how many seconds each point of a chart goes, so that there are no more than [`BINS_MAX`].
+pub(crate) fn seconds_per_point(record: &RunRecord, level: Level) -> u32 {
+    let of_level = |block: &&Block| block.level == level.key();
+    let blocks = blocks(record).into_iter().filter(of_level);
+    let last = blocks.filter_map(|block| full_seconds(block).map(|second| second.second).max());
+    let seconds = last.max().map_or(0, |last| last.saturating_add(1));
+    seconds.div_ceil(BINS_MAX).max(1)
+}
+
+/// Every full second of one level, or as many together as a point has, by second and then in the order
+/// of the arms.
 pub(crate) fn seconds(record: &RunRecord, level: Level) -> Vec<SecondOfArm<'_>> {
     let mut found: BTreeMap<(u32, usize), Vec<(&Block, &Second)>> = BTreeMap::new();
     let arms = arms(record);
+    let per_point = seconds_per_point(record, level);
     for block in blocks(record) {
         let arm = arms.iter().position(|arm| *arm == block.arm);
         let (Some(arm), true) = (arm, block.level == level.key()) else {
             continue;
         };
         for second in full_seconds(block) {
-            let of_blocks = found.entry((second.second, arm)).or_default();
+            let first = second.second / per_point * per_point;
+            let of_blocks = found.entry((first, arm)).or_default();
             of_blocks.push((block, second));
         }
     }
     let of_arm = |((second, arm), of_blocks): ((u32, usize), Vec<(&Block, &Second)>)| {
-        let blocks = as_f64(u64::try_from(of_blocks.len()).unwrap_or(u64::MAX));
+        let entries = as_f64(u64::try_from(of_blocks.len()).unwrap_or(u64::MAX));
         let mean = |of: fn(&Second) -> u64| {
-            as_f64(total(of_blocks.iter().map(|(_, second)| of(second)))) / blocks
+            as_f64(total(of_blocks.iter().map(|(_, second)| of(second)))) / entries
         };
-        let mut p95_us: Vec<u64> = of_blocks
+        // A block's seconds come one after the other.
+        let mut blocks: Vec<*const Block> = of_blocks
             .iter()
-            .filter_map(|(_, second)| second.p95_us)
+            .map(|(block, _)| std::ptr::from_ref(*block))
             .collect();
-        p95_us.sort_unstable();
+        blocks.dedup();
         SecondOfArm {
             second,
             arm: arms[arm],
-            blocks: of_blocks.len(),
+            blocks: blocks.len(),
             rates: Rates {
                 offered: mean(|second| second.offered),
                 completed: mean(|second| second.completed),
                 failed: mean(|second| second.errors),
             },
-            p95_us: p95_us.get(p95_us.len() / 2).copied(),
-            held_ms: held_ms(second, of_blocks.iter().map(|(block, _)| *block)),
+            p95_us: median(of_blocks.iter().filter_map(|(_, second)| second.p95_us)),
+            held_ms: held_ms(&of_blocks),
         }
     };
     found.into_iter().map(of_arm).collect()
 }
 
-/// The mean of one second over the blocks whose monitor told its holds.
-fn held_ms<'r>(second: u32, blocks: impl Iterator<Item = &'r Block>) -> Option<f64> {
-    let place = usize::try_from(second).ok()?;
-    let held_us: Vec<u64> = blocks
-        .filter_map(|block| block.stalls.as_ref())
-        // Beyond the last hold there is none.
-        .map(|stalls| stalls.by_second_us.get(place).copied().unwrap_or(0))
+/// The middle one, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some(lower.midpoint(upper))
+}
+
+/// The mean over the seconds of which a block's monitor told its holds.
+fn held_ms(seconds: &[(&Block, &Second)]) -> Option<f64> {
+    let held_us: Vec<u64> = seconds
+        .iter()
+        .filter_map(|(block, second)| {
+            let stalls = block.stalls.as_ref()?;
+            // What isn't known is no zero.
+            let is_known = u64::from(second.second) * 1_000_000 >= stalls.known_from_us;
+            let place = usize::try_from(second.second).ok().filter(|_| is_known)?;
+            stalls.by_second_us.get(place).copied()
+        })
         .collect();
     let count = u64::try_from(held_us.len())
         .ok()
@@ -351,24 +387,45 @@ fn held_ms<'r>(second: u32, blocks: impl Iterator<Item = &'r Block>) -> Option<f
     Some(as_f64(total(held_us.into_iter())) / as_f64(count) / 1_000.0)
 }
 
-/// Arm, and answers in each full second, of the first `blocks_max` good blocks at one level.
-pub(crate) fn rates_by_block(
+/// Arm, and for each point of a chart what `of` finds in its full seconds, of the first `blocks_max`
+/// good blocks at one level.
+pub(crate) fn points_by_block(
     record: &RunRecord,
     level: Level,
     blocks_max: usize,
+    of: impl Fn(&[&Second]) -> Option<f64>,
 ) -> Vec<(&str, Vec<(u32, f64)>)> {
+    let per_point = seconds_per_point(record, level);
     let of_level = blocks(record)
         .into_iter()
         .filter(|block| block.level == level.key());
     of_level
         .take(blocks_max)
         .map(|block| {
-            let rates = full_seconds(block)
-                .map(|second| (second.second, as_f64(second.completed)))
-                .collect();
-            (block.arm.as_str(), rates)
+            let seconds: Vec<&Second> = full_seconds(block).collect();
+            let points = seconds.chunk_by(|a, b| a.second / per_point == b.second / per_point);
+            let points = points.filter_map(|chunk| {
+                let first = chunk.first()?.second / per_point * per_point;
+                Some((first, of(chunk)?))
+            });
+            (block.arm.as_str(), points.collect())
         })
         .collect()
+}
+
+/// Answers per second, the mean of a point.
+pub(crate) fn completed(seconds: &[&Second]) -> Option<f64> {
+    let count = u64::try_from(seconds.len())
+        .ok()
+        .filter(|count| *count > 0)?;
+    let sum = total(seconds.iter().map(|second| second.completed));
+    Some(as_f64(sum) / as_f64(count))
+}
+
+/// The highest p95 of a point's seconds, ms: a mean would hide the one that matters.
+pub(crate) fn highest_p95_ms(seconds: &[&Second]) -> Option<f64> {
+    let highest = seconds.iter().filter_map(|second| second.p95_us).max()?;
+    Some(as_f64(highest) / 1_000.0)
 }
 
 /// Which spoilt blocks were measured again: per block, in run order, the index of the one that took its

@@ -1,8 +1,8 @@
 //! In which order cells are shown: what fails first, what decides before what
 //! is only shown.
 
-use unstall_results::comparison::{Cell, Comparison, Estimate, Metric, Outcome, Scale};
-use unstall_results::ledger::{BeforeAfter, Measured};
+use unstall_results::comparison::{Cell, Comparison, Estimate, Metric, Outcome};
+use unstall_results::ledger::{Course, Measured};
 
 use crate::numbers;
 
@@ -40,7 +40,8 @@ pub(crate) fn group(cell: &Cell) -> Group {
     }
 }
 
-/// Cells of one group, worst first; equals keep the order of the comparison.
+/// Cells of one group, worst first: by what follows, then by how much of its limit a cell takes, as
+/// the comparison chooses its worst one. Equals keep the order of the comparison.
 pub(crate) fn cells(comparison: &Comparison, wanted: Group) -> Vec<&Cell> {
     let indexed = indexed_cells(comparison, wanted).into_iter();
     indexed.map(|(_, cell)| cell).collect()
@@ -57,7 +58,7 @@ pub(crate) fn indexed_cells(comparison: &Comparison, wanted: Group) -> Vec<(usiz
     cells.sort_by(|(_, a), (_, b)| {
         badness(a)
             .cmp(&badness(b))
-            .then_with(|| magnitude(b).total_cmp(&magnitude(a)))
+            .then_with(|| b.limit_used().total_cmp(&a.limit_used()))
     });
     cells
 }
@@ -73,21 +74,6 @@ fn badness(cell: &Cell) -> u8 {
         Outcome::WithinLimit => 5,
         Outcome::Saturated => 6,
         Outcome::Pooled => 7,
-    }
-}
-
-/// How far a cell moved, for the order of regressions and undecided ones;
-/// others keep the scenario's order, which readers know.
-pub(crate) fn magnitude(cell: &Cell) -> f64 {
-    match (&cell.change, cell.outcome) {
-        (Some(change), Outcome::Regression | Outcome::Inconclusive { .. }) => match change.scale {
-            Scale::Ratio if change.estimate > 0.0 => change.estimate.ln().abs(),
-            Scale::Ratio => f64::MAX,
-            // A difference has no common scale with ratios; half a doubling keeps it
-            // among the visible ones without hiding a large ratio.
-            Scale::Difference => 0.35,
-        },
-        _ => 0.0,
     }
 }
 
@@ -107,17 +93,20 @@ pub(crate) fn several_levels(comparison: &Comparison) -> bool {
         || levels.any(|level| Some(level) != first)
 }
 
-/// `41.2 → 6.1 ms`, or a dash.
-pub(crate) fn before_after(metric: Metric, measured: Option<BeforeAfter>) -> String {
+/// `41.2 → 6.1 ms`, with the start before it where that was measured; or a dash.
+pub(crate) fn course(metric: Metric, measured: Option<Course>) -> String {
     let estimate = |measured: Measured| Estimate {
         value: Some(measured.value),
         at_least: measured.at_least,
         ..Estimate::default()
     };
-    measured.map_or_else(
-        || "–".to_owned(),
-        |BeforeAfter { before, after }| {
-            numbers::before_after(metric, &estimate(before), &estimate(after))
-        },
-    )
+    let Some(course) = measured else {
+        return "–".to_owned();
+    };
+    let values = course
+        .start
+        .into_iter()
+        .chain([course.before, course.after]);
+    let values: Vec<Estimate> = values.map(estimate).collect();
+    numbers::course(metric, &values)
 }

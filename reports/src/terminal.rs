@@ -7,15 +7,12 @@ use unstall_results::level::{Level, blindness};
 use unstall_results::summary::{Summary, near_the_floor, summarise};
 
 use crate::ranking::Group;
-use crate::{
-    Entry, Report, asides, blame, capacity, escape, numbers, objectives, ranking, vocabulary,
-};
+use crate::{Entry, Report, asides, blame, capacity, escape, numbers, ranking, vocabulary};
 
 pub mod certificate;
+mod ledger;
+mod objectives;
 mod search;
-
-/// At most this many objectives are shown.
-const OBJECTIVES_MAX: usize = 12;
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +52,7 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
         }
         page.blank();
     }
+    ledger::write(&mut page, &report.ledger());
     let judged =
         |entry: &&Entry<'_>| entry.comparison.is_some() || capacity::verdict(entry).is_some();
     if report.entries.iter().filter(judged).count() > 1
@@ -143,7 +141,7 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
         page.wrapped("  - ", reason);
     }
     page.blank();
-    if write_objectives(page, comparison) {
+    if objectives::write(page, comparison) {
         page.blank();
     }
     if !comparison.cells.is_empty() {
@@ -153,27 +151,13 @@ fn compared(page: &mut Page, entry: &Entry<'_>, comparison: &Comparison) {
     if write_asides(page, entry) {
         page.blank();
     }
-    page.wrapped("  Next: ", &comparison.next_action);
-}
-
-/// What the policy asks of the after version, a paragraph each; true if it asks anything.
-fn write_objectives(page: &mut Page, comparison: &Comparison) -> bool {
-    let found = objectives::worst_first(comparison);
-    for slo in found.iter().take(OBJECTIVES_MAX) {
-        let (sign, words) = objectives::outcome(slo, comparison.verdict);
-        let text = format!(
-            "{} {} at {}: {words}; {}",
-            objectives::subject(slo),
-            slo.objective,
-            slo.level,
-            objectives::found(slo)
+    if comparison.is_only_warned() {
+        page.wrapped(
+            "  Only a warning: ",
+            "the policy lets this end with exit code 0",
         );
-        page.wrapped(&format!("  {sign} "), &text);
     }
-    if let Some(more) = found.len().checked_sub(OBJECTIVES_MAX).filter(|n| *n > 0) {
-        page.line(&format!("  … and {more} more objectives, none worse"));
-    }
-    !found.is_empty()
+    page.wrapped("  Next: ", &comparison.next_action);
 }
 
 /// Bystanders and streams, a paragraph each; true if there were any.

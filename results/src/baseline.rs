@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use crate::age::{DAYS_OLD, days_between};
 use crate::level::UNKNOWN;
 use crate::record::RunRecord;
 use crate::store::{self, StoreError};
@@ -18,8 +19,6 @@ use crate::wording;
 
 /// Longest name of a file that Linux' file systems take.
 const NAME_BYTES_MAX: usize = 255;
-/// From here on a baseline is called old: machines drift, and so do services.
-const OLD_DAYS: i64 = 30;
 const SUFFIX: &str = ".json";
 
 /// A folder of baselines.
@@ -57,6 +56,13 @@ pub enum Placed {
         path: PathBuf,
         /// When the older one was measured.
         older_utc: String,
+    },
+    /// It took the place of a file that nobody could read.
+    Mended {
+        /// Its file.
+        path: PathBuf,
+        /// What was wrong with that one.
+        damage: String,
     },
     /// One that was measured later is there, and stays.
     Kept {
@@ -134,7 +140,8 @@ impl Baselines {
     /// same time, the one that was measured later is there in the end.
     ///
     /// # Errors
-    /// A record of two versions or without a usable block, or a folder that can't be written.
+    /// A record of two versions or without a usable block, a folder that can't be written, or a
+    /// baseline in a format that is newer than this version's.
     pub fn set(&self, record: &RunRecord, branch: &str) -> Result<Placed, BaselineError> {
         refuse_unfit(record)?;
         let path = self.path(branch, record)?;
@@ -153,19 +160,27 @@ impl Baselines {
         let lock = File::options().create(true).append(true).open(&lock_path);
         let lock = lock.map_err(failed(&lock_path, "create the lock"))?;
         lock.lock().map_err(failed(&lock_path, "take the lock"))?;
-        let present = match path.exists() {
-            // A damaged one is no reason to keep it.
-            true => store::read(&path).ok().map(|record| record.created_utc),
-            false => None,
-        };
-        if let Some(newer_utc) = present.clone().filter(|of| *of > record.created_utc) {
-            return Ok(Placed::Kept { path, newer_utc });
-        }
-        store::write(&path, record)?;
-        Ok(match present {
-            Some(older_utc) => Placed::Replaced { path, older_utc },
+        let placed = match path.exists().then(|| store::read(&path)) {
             None => Placed::New { path },
-        })
+            Some(Ok(present)) if is_later(&present, record, Timestamp::now()) => {
+                return Ok(Placed::Kept {
+                    path,
+                    newer_utc: present.created_utc,
+                });
+            }
+            Some(Ok(present)) => Placed::Replaced {
+                path,
+                older_utc: present.created_utc,
+            },
+            // A damaged one is no reason to keep it; one that isn't ours to judge is.
+            Some(Err(error @ StoreError::Malformed { .. })) if !error.is_of_another_format() => {
+                let damage = error.to_string();
+                Placed::Mended { path, damage }
+            }
+            Some(Err(error)) => return Err(error.into()),
+        };
+        store::write(placed.path(), record)?;
+        Ok(placed)
     }
 
     /// The baseline that a record is to be compared with: that of the branch, for the record's own
@@ -241,22 +256,42 @@ impl Baselines {
     }
 }
 
+impl Placed {
+    /// The baseline's file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::New { path }
+            | Self::Replaced { path, .. }
+            | Self::Mended { path, .. }
+            | Self::Kept { path, .. } => path,
+        }
+    }
+}
+
+/// Whether what is there was measured later. A clock that was wrong by years must not keep it
+/// for years: what is still to come was not measured.
+fn is_later(present: &RunRecord, record: &RunRecord, now: Timestamp) -> bool {
+    let time = |record: &RunRecord| record.created_utc.parse::<Timestamp>();
+    match (time(present), time(record)) {
+        (Ok(present), Ok(record)) => present > record && present <= now,
+        // Who wrote no date is no reason to keep it.
+        _ => false,
+    }
+}
+
 /// How old a baseline was when the record beside it was measured, and where it comes from: for
 /// whoever reads the comparison.
 pub fn provenance(baseline: &RunRecord, record: &RunRecord, branch: &str) -> String {
     let arm = baseline.arms.values().next();
     let commit = arm.and_then(|arm| arm.git.as_deref()).unwrap_or(UNKNOWN);
-    let time = |record: &RunRecord| record.created_utc.parse::<Timestamp>().ok();
-    let days = time(baseline)
-        .zip(time(record))
-        .map(|(from, to)| to.duration_since(from).as_secs() / 86_400);
+    let days = days_between(&baseline.created_utc, &record.created_utc);
     let age = match days {
         None => "its age is not known".to_owned(),
         Some(0) => "on the same day".to_owned(),
         Some(days @ 1..) => format!("{} before", wording::plural(days.unsigned_abs(), "day")),
         Some(_) => "after what it is compared with".to_owned(),
     };
-    let old = days.is_some_and(|days| days >= OLD_DAYS);
+    let old = days.is_some_and(|days| days >= DAYS_OLD);
     format!(
         "Baseline of branch {branch}: measured {}, {age}, on {} ({}), service commit {commit}.{}",
         baseline.created_utc,

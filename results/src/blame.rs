@@ -1,7 +1,7 @@
 //! Whose holds of the event loop kept whose requests waiting, summed over the valid blocks of each
 //! arm. Shown, and not judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::record::{Blame, RunRecord, Stalls, UnderWay};
 
@@ -54,25 +54,28 @@ impl BlamedArm {
 
 /// What was seen of each arm, before and after in this order; empty where no monitor told stalls.
 pub fn blamed(record: &RunRecord) -> Vec<BlamedArm> {
-    let mut arms: BTreeMap<(bool, &str), BlamedArm> = BTreeMap::new();
+    let mut arms: BTreeMap<(bool, &str), (BlamedArm, Places<'_>)> = BTreeMap::new();
     for block in record.blocks.iter().filter(|block| block.validity.ok) {
         let Some(stalls) = &block.stalls else {
             continue;
         };
-        let arm = arms
+        let (arm, places) = arms
             .entry((block.arm != "before", block.arm.as_str()))
-            .or_insert_with(|| BlamedArm {
-                arm: block.arm.clone(),
-                blocks: 0,
-                sum: Stalls {
-                    threshold_us: stalls.threshold_us,
-                    ..Stalls::default()
-                },
+            .or_insert_with(|| {
+                let arm = BlamedArm {
+                    arm: block.arm.clone(),
+                    blocks: 0,
+                    sum: Stalls {
+                        threshold_us: stalls.threshold_us,
+                        ..Stalls::default()
+                    },
+                };
+                (arm, Places::default())
             });
         arm.blocks += 1;
-        add(&mut arm.sum, stalls);
+        add(&mut arm.sum, places, stalls);
     }
-    let mut arms: Vec<BlamedArm> = arms.into_values().collect();
+    let mut arms: Vec<BlamedArm> = arms.into_values().map(|(arm, _)| arm).collect();
     for arm in &mut arms {
         let by_time = |blame: &Blame| std::cmp::Reverse(blame.overlapped_us);
         arm.sum.blame.sort_by_key(by_time);
@@ -80,9 +83,13 @@ pub fn blamed(record: &RunRecord) -> Vec<BlamedArm> {
     arms
 }
 
-fn add(sum: &mut Stalls, block: &Stalls) {
+/// Where each culprit, line and victim of an arm is in its sum.
+type Places<'r> = HashMap<(&'r str, Option<&'r str>, &'r str), usize>;
+
+fn add<'r>(sum: &mut Stalls, places: &mut Places<'r>, block: &'r Stalls) {
     sum.loops = sum.loops.max(block.loops);
     sum.threshold_us = sum.threshold_us.max(block.threshold_us);
+    sum.known_from_us = sum.known_from_us.max(block.known_from_us);
     for (to, value) in [
         (&mut sum.placed, block.placed),
         (&mut sum.unplaced, block.unplaced),
@@ -100,11 +107,13 @@ fn add(sum: &mut Stalls, block: &Stalls) {
         *under_way_us = under_way_us.saturating_add(victim.under_way_us);
     }
     for blame in &block.blame {
-        let same = |known: &&mut Blame| {
-            (&known.culprit, &known.line, &known.victim)
-                == (&blame.culprit, &blame.line, &blame.victim)
-        };
-        match sum.blame.iter_mut().find(same) {
+        let key = (
+            blame.culprit.as_str(),
+            blame.line.as_deref(),
+            blame.victim.as_str(),
+        );
+        let place = *places.entry(key).or_insert(sum.blame.len());
+        match sum.blame.get_mut(place) {
             Some(known) => {
                 known.requests = known.requests.saturating_add(blame.requests);
                 known.overlapped_us = known.overlapped_us.saturating_add(blame.overlapped_us);

@@ -19,18 +19,19 @@ mod design;
 mod noise;
 mod reach;
 mod resampled;
+mod rule;
 mod sight;
 
-pub use certify::{CertifyError, certify, is_of_a_kind};
+pub use certify::{CertifyError, certify, is_of_a_kind, minutes};
 pub use design::DesignDifference;
-pub use sight::{BlindSpot, CertificateMisfit, days_between};
+pub use sight::{BlindSpot, CertificateMisfit};
 
 /// The schema name that every certificate carries.
 pub const SCHEMA_NAME: &str = "unstall-calibration";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 0;
+pub const SCHEMA_MINOR: u32 = 1;
 
 /// What a version against itself showed of a machine, a scenario and a design.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +116,12 @@ pub struct CalibratedDesign {
     pub probe: String,
     /// From what state each block started.
     pub state_reset: String,
+    /// Stated round trip between the service and its stores, where a proxy made one. Since 1.1.
+    #[serde(default)]
+    pub store_round_trip_us: Option<u64>,
+    /// How the service was reached, where that isn't the usual way. Since 1.1.
+    #[serde(default)]
+    pub access: Option<String>,
     /// Pairs of blocks in each session.
     pub pairs: u32,
     /// Numbers of pairs after each of which a session could be judged and ended.
@@ -188,6 +195,9 @@ pub struct CellNoise {
     pub family: Family,
     /// Whether the policy judges it.
     pub judged: bool,
+    /// What an alarm had to exceed by the policy of the sessions. Since 1.1.
+    #[serde(default)]
+    pub margin: Option<CalibratedMargin>,
     /// Mean over all blocks, in the metric's unit.
     pub value: f64,
     /// Pairs behind the noise.
@@ -201,6 +211,15 @@ pub struct CellNoise {
     /// By number of pairs, the fewest first; empty where the cell isn't judged or too little was
     /// measured.
     pub detectable: Vec<Detectable>,
+}
+
+/// What makes a change an alarm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibratedMargin {
+    /// The smallest change that can be one: 0.05 for 5 %, or a difference in the metric's unit.
+    pub regression: f64,
+    /// The smallest absolute change, in the metric's unit.
+    pub floor: f64,
 }
 
 /// What so many pairs would find.

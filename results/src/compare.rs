@@ -4,22 +4,25 @@
 use crate::bystander::doubt_of_blocks;
 use crate::candidate::candidates;
 use crate::comparison::{
-    Cell, Comparison, Criterion, Decision, Family, Looks, Metric, Outcome, Scale, Validity, Verdict,
+    Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Validity, Verdict,
 };
-use crate::criteria::criteria;
-use crate::design::{blind_spots, pairs_min};
+use crate::contrast::ContrastError;
+use crate::criteria::{Seen, criteria};
+use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
 use crate::level;
 use crate::looks::Standing;
 use crate::merge;
 use crate::need::Need;
+pub use crate::order_effect::tells_order_effect;
 use crate::order_effect::{OrderEffect, order_effect};
 use crate::pairing::Pairing;
 use crate::policy::{Policy, Unpaired};
 use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
+use crate::service_counters::{self, ServiceCounter};
 use crate::signflip::SignFlips;
 use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
@@ -52,9 +55,13 @@ pub enum CompareError {
         /// Each hard key that differs, with both values.
         differences: Vec<String>,
     },
+    /// A record of three versions lacks one.
+    #[error(transparent)]
+    NoContrast(#[from] ContrastError),
 }
 
-/// Compares the two arms of one record, pair by pair.
+/// Compares the two arms of one record, pair by pair. Of three, it is the two of the step, and
+/// [`Comparison::from_start`] is the start against the version after it.
 ///
 /// Overall, over the judged cells: invalid, else regression, else inconclusive,
 /// else pass. A record without a complete pair is inconclusive, not an error.
@@ -68,6 +75,13 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     {
         return Err(CompareError::OneArm {
             label: record.label.clone(),
+        });
+    }
+    if record.has_start() {
+        let contrast = |from| compare(&record.contrast(from, ArmName::After)?, policy);
+        return Ok(Comparison {
+            from_start: Some(Box::new(contrast(ArmName::Start)?)),
+            ..contrast(ArmName::Before)?
         });
     }
     let policy = &policy.for_scenario(&record.scenario);
@@ -90,7 +104,11 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
     pairing.standing.hold_back(&mut cells);
     let pairs = pairing.levels.values().flatten();
     let (before, after) = pairs.map(|pair| (pair.before, pair.after)).unzip();
-    let sides = Sides { before, after };
+    let sides = Sides {
+        before,
+        after,
+        broke_off: record.interrupted,
+    };
     pairing.warnings.extend(sides.doubt_of_probe());
     pairing.warnings.extend(near_the_floor(record));
     pairing
@@ -112,6 +130,8 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
 pub(crate) struct Sides<'a> {
     pub(crate) before: Vec<&'a Block>,
     pub(crate) after: Vec<&'a Block>,
+    /// Either was stopped before its plan was done.
+    pub(crate) broke_off: bool,
 }
 
 impl Sides<'_> {
@@ -123,6 +143,11 @@ impl Sides<'_> {
     /// Once for both versions, whichever it is.
     pub(crate) fn doubt_of_probe(&self) -> Option<String> {
         doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after))
+    }
+
+    /// What the service counted of itself; `None` where a block doesn't tell.
+    fn counters(&self, seed: u64, paired: bool) -> Option<Vec<ServiceCounter>> {
+        service_counters::compared(&self.before, &self.after, seed, paired)
     }
 
     fn successes(&self) -> (u64, u64) {
@@ -197,26 +222,27 @@ pub(crate) fn conclude(
 ) -> Comparison {
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
-    let slos = slo::judge(policy, record, &sides.before, &sides.after, &saturation);
+    let slos = objectives(record, policy, &saturation, &ground, sides);
     // A part of a measurement may show harm; that there is none only the whole can.
-    let may_pass = unseen.is_none() && !record.interrupted;
-    let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
-    let verdict = evidence.verdict();
+    let may_pass = unseen.is_none() && !sides.broke_off;
+    let verdict = Evidence::new(&cells, &slos, &validity, &ground, may_pass).verdict();
+    let consequence = policy.consequence(verdict, sides.broke_off);
     let worst_cell = worst_cell(&cells);
-    let unusable = unusable(verdict, &ground);
-    let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
-    let doubt = doubt.map(|index| &criteria[index]);
+    let counters = sides.counters(record.load.seed, ground.paired);
+    let seen = Seen::new(&cells, counters.as_deref());
+    let (criteria, doubt) = criteria_of(record, &seen, policy, unusable(verdict, &ground));
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
         verdict,
+        consequence,
         saturation: &saturation,
-        doubt,
+        doubt: doubt.map(|index| &criteria[index]),
         cells: &cells,
         slos: &slos,
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
-        broke_off: record.interrupted,
+        broke_off: sides.broke_off,
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
@@ -233,7 +259,7 @@ pub(crate) fn conclude(
         scenario: record.scenario.name.clone(),
         step: record.step.clone(),
         verdict,
-        consequence: policy.consequence(verdict),
+        consequence,
         decision: decision(verdict, doubt.is_none(), &cells),
         headline: findings.headline(),
         next_action: findings.next_action(),
@@ -252,27 +278,52 @@ pub(crate) fn conclude(
         worst_cell,
         cells,
         slos,
+        counters: counters.unwrap_or_default(),
+        from_start: None,
     }
+}
+
+/// The policy's objectives; before the first look only what one request proves.
+fn objectives(
+    record: &RunRecord,
+    policy: &Policy,
+    saturation: &[Saturation],
+    ground: &Ground<'_>,
+    sides: &Sides<'_>,
+) -> Vec<SloFinding> {
+    let looks = ground.looks.filter(|_| ground.before_first_look);
+    let first_look = looks.and_then(|looks| looks.planned.first().copied());
+    slo::judge(
+        policy,
+        record,
+        &sides.before,
+        &sides.after,
+        saturation,
+        first_look,
+    )
 }
 
 /// A step's criteria, and the index of the one that keeps it from being kept.
 fn criteria_of(
     record: &RunRecord,
-    cells: &[Cell],
+    seen: &Seen<'_>,
     policy: &Policy,
     unusable: Option<&str>,
 ) -> (Vec<Criterion>, Option<usize>) {
     let Some(step) = &record.step else {
         return (Vec::new(), None);
     };
-    let judged = criteria(step, &record.scenario, cells, policy, unusable);
+    let judged = criteria(step, &record.scenario, seen, policy, unusable);
     (judged.criteria, judged.doubt)
 }
+
+/// What criteria say of an invalid measurement.
+pub(crate) const INVALID: &str = "the measurement is invalid";
 
 /// Why a step's criteria may not be judged at all.
 fn unusable(verdict: Verdict, ground: &Ground<'_>) -> Option<&'static str> {
     match verdict {
-        Verdict::Invalid => Some("the measurement is invalid"),
+        Verdict::Invalid => Some(INVALID),
         _ if ground.paired && !ground.enough => Some("too few pairs"),
         _ if !ground.enough => Some("different sessions"),
         _ if ground.nothing => Some("nothing succeeded"),
@@ -380,7 +431,7 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
             Some(requests_needed)
         }
         // Nobody ever asked for it. Only streams have a first item.
-        Outcome::NotMeasured if is_response(cell.metric) && cell.endpoint.is_some() => {
+        Outcome::NotMeasured if cell.metric.is_response() && cell.endpoint.is_some() => {
             Some(u64::MAX)
         }
         _ => None,
@@ -399,13 +450,6 @@ fn unseen<'c>(record: &RunRecord, cells: &'c [Cell], policy: &Policy) -> Option<
         .min_by_key(|cell| needed(cell))
 }
 
-fn is_response(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ResponseP50 | Metric::ResponseP95 | Metric::ResponseP99
-    )
-}
-
 /// The judged cell that is worst: by what follows from it, then by how close its
 /// upper bound comes to the harm limit.
 fn worst_cell(cells: &[Cell]) -> Option<usize> {
@@ -420,18 +464,7 @@ fn worst_cell(cells: &[Cell]) -> Option<usize> {
             | Outcome::Saturated
             | Outcome::NotMeasured => 0,
         };
-        let limit = cell.margin.harm;
-        let used = cell
-            .change
-            .as_ref()
-            .map_or(0.0, |change| match change.scale {
-                Scale::Ratio if cell.metric.larger_is_better() => {
-                    -change.lower_bound.ln() / limit.ln_1p()
-                }
-                Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
-                Scale::Difference => change.upper_bound / limit,
-            });
-        (outcome, used)
+        (outcome, cell.limit_used())
     };
     let judged = cells.iter().enumerate().filter(|(_, cell)| cell.judged);
     judged

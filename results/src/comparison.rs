@@ -7,6 +7,7 @@ use crate::level::Level;
 use crate::policy::{Consequence, Margin};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::service_counters::ServiceCounter;
 use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
@@ -23,6 +24,14 @@ pub enum Verdict {
     Regression,
     /// A fault of our own: the numbers must not be used.
     Invalid,
+}
+
+impl Verdict {
+    /// Whether more pairs would be for nothing: passed, regressed, or spoiled by faults that stay. A
+    /// session that was planned with looks ends there.
+    pub fn is_settled(self) -> bool {
+        self != Self::Inconclusive
+    }
 }
 
 /// What to do with a migration step.
@@ -138,6 +147,11 @@ pub struct Comparison {
     pub criteria: Vec<Criterion>,
     /// The policy's objectives, each on each endpoint and level that it is about.
     pub slos: Vec<SloFinding>,
+    /// What the service counted of itself, where its monitor tells that in every block.
+    pub counters: Vec<ServiceCounter>,
+    /// The start of the migration against the version after the step, where it was measured beside
+    /// them.
+    pub from_start: Option<Box<Comparison>>,
 }
 
 impl Comparison {
@@ -171,7 +185,7 @@ pub struct Validity {
 /// One success criterion of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion {
-    /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`.
+    /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`, `faults`.
     pub name: String,
     /// What the plan expects: `better-or-flat`, `none-new`, `down`, `down-or-flat`.
     pub expected: String,
@@ -206,6 +220,26 @@ pub struct Cell {
     pub outcome: Outcome,
     /// Anything a reader must know about this cell, plain text.
     pub note: Option<String>,
+}
+
+impl Cell {
+    /// How much of its harm limit its bound takes: 1 is at the limit, more is beyond, less than 0
+    /// is better than before. One scale for ratios and differences; 0 where nothing was compared.
+    pub fn limit_used(&self) -> f64 {
+        let limit = self.margin.harm;
+        let Some(change) = &self.change else {
+            return 0.0;
+        };
+        let used = match change.scale {
+            Scale::Ratio if self.metric.larger_is_better() => {
+                -change.lower_bound.ln() / limit.ln_1p()
+            }
+            Scale::Ratio => change.upper_bound.ln() / limit.ln_1p(),
+            Scale::Difference => change.upper_bound / limit,
+        };
+        // No change and no limit.
+        if used.is_nan() { 0.0 } else { used }
+    }
 }
 
 /// A value of one arm.

@@ -4,6 +4,9 @@
 //! A pair is one block of each arm at every level. Which arm comes first is
 //! random but balanced: a fixed order turns the machine's drift into a
 //! difference, an alternating one turns any rhythm of it into one.
+//!
+//! A migration's step is measured in triples: the start of the migration runs beside the two
+//! versions of the step.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -11,10 +14,13 @@ use rand::{RngExt, SeedableRng};
 
 use crate::looks::alphas;
 use crate::order_statistics::requests_needed;
+use crate::signflip::{ALPHA_MIN, ALPHA_OF_LOOK_MIN};
 
-/// One of the two versions that are compared.
+/// One of the versions that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArmName {
+    /// The version from which a migration started, beside the two of one of its steps.
+    Start,
     /// The version before the change.
     Before,
     /// The version after it.
@@ -25,6 +31,7 @@ impl ArmName {
     /// Its key in [`crate::record::RunRecord::arms`].
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Start => "start",
             Self::Before => "before",
             Self::After => "after",
         }
@@ -36,7 +43,7 @@ impl ArmName {
 pub struct PlannedBlock {
     /// From 0.
     pub pair: u32,
-    /// 0 or 1: first or second of its pair at its level.
+    /// From 0: its turn in its pair, or triple, at its level.
     pub position: u32,
     /// What runs.
     pub arm: ArmName,
@@ -63,7 +70,7 @@ pub enum DesignError {
         needed: u32,
     },
     /// α is not a probability that a test could use.
-    #[error("α = {alpha} is not between 0 and 0.5; use 0.05")]
+    #[error("α = {alpha} is not between {ALPHA_MIN} and 0.5; use 0.05")]
     Alpha {
         /// What was given.
         alpha: f64,
@@ -100,6 +107,17 @@ pub enum DesignError {
         /// Fewest pairs that can work.
         needed: u32,
     },
+    /// So many looks that a part of α is too small for any test.
+    #[error(
+        "{looks} looks leave α = {alpha:.5} for one of them, which no number of pairs can reach; \
+         plan fewer looks"
+    )]
+    TooManyLooks {
+        /// How many.
+        looks: usize,
+        /// The smallest part.
+        alpha: f64,
+    },
     /// Nothing to drive.
     #[error("no concurrency level given; use for example -c 20")]
     NoLevels,
@@ -123,6 +141,7 @@ pub struct Design {
     looks: Vec<u32>,
     levels: Vec<u32>,
     seed: u64,
+    has_start: bool,
 }
 
 /// Fewest pairs with which a difference can be significant: 2⁻ᴾ ≤ α, 5 at .05
@@ -146,7 +165,7 @@ impl Design {
         seed: u64,
         requests: u64,
     ) -> Result<Self, DesignError> {
-        if !(alpha > 0.0 && alpha <= 0.5) {
+        if !(ALPHA_MIN..=0.5).contains(&alpha) {
             return Err(DesignError::Alpha { alpha });
         }
         let needed = pairs_min(alpha);
@@ -180,7 +199,14 @@ impl Design {
             looks: Vec::new(),
             levels,
             seed,
+            has_start: false,
         })
+    }
+
+    /// The same with a block of [`ArmName::Start`] in each pair, which makes it a triple.
+    pub fn with_start(mut self) -> Self {
+        self.has_start = true;
+        self
     }
 
     /// The same with a look after each of these numbers of pairs, the last one after all: they
@@ -200,6 +226,12 @@ impl Design {
                     looks: count,
                     pairs,
                     earlier,
+                });
+            }
+            if alpha < ALPHA_OF_LOOK_MIN {
+                return Err(DesignError::TooManyLooks {
+                    looks: count,
+                    alpha,
                 });
             }
             let needed = pairs_min(alpha);
@@ -236,37 +268,46 @@ impl Design {
 
     /// The blocks in the order in which they run; the same for the same seed.
     ///
-    /// Of all pairs, or of those between two looks, half (±1) begin with each arm. Within a pair the levels come
-    /// in random order, each with its two blocks next to each other, and all
-    /// levels of a pair begin with the same arm: the test flips whole pairs.
+    /// Of all pairs, or of those between two looks, half (±1) begin with each arm; of triples this
+    /// holds for any two of the arms. Within a pair the levels come in random order, each with its
+    /// blocks next to each other, and all levels of a pair have the same order of arms: the test
+    /// flips whole pairs.
     pub fn schedule(&self) -> Vec<PlannedBlock> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut first_arms = Vec::new();
+        let mut orders = Vec::new();
         let mut begun = 0;
         for pairs in self.looks.iter().copied().chain([self.pairs]) {
-            first_arms.extend(balanced_first_arms(pairs - begun, &mut rng));
+            orders.extend(self.orders(pairs - begun, &mut rng));
             begun = pairs;
         }
         let mut levels = self.levels.clone();
-        let mut blocks = Vec::with_capacity(first_arms.len() * levels.len() * 2);
-        for (pair, first) in (0..).zip(first_arms) {
+        let mut blocks = Vec::with_capacity(orders.len() * levels.len() * 3);
+        for (pair, order) in (0..).zip(orders) {
             levels.shuffle(&mut rng);
-            let second = match first {
-                ArmName::Before => ArmName::After,
-                ArmName::After => ArmName::Before,
-            };
             for level in &levels {
-                for (position, arm) in [(0, first), (1, second)] {
+                for (position, arm) in (0..).zip(&order) {
                     blocks.push(PlannedBlock {
                         pair,
                         position,
-                        arm,
+                        arm: *arm,
                         level: *level,
                     });
                 }
             }
         }
         blocks
+    }
+
+    fn orders(&self, pairs: u32, rng: &mut ChaCha8Rng) -> Vec<Vec<ArmName>> {
+        if self.has_start {
+            return balanced_orders(pairs, rng);
+        }
+        let first_arms = balanced_first_arms(pairs, rng);
+        let orders = first_arms.into_iter().map(|first| match first {
+            ArmName::After => vec![ArmName::After, ArmName::Before],
+            ArmName::Start | ArmName::Before => vec![ArmName::Before, ArmName::After],
+        });
+        orders.collect()
     }
 }
 
@@ -281,6 +322,29 @@ pub(crate) fn balanced_first_arms(pairs: u32, rng: &mut ChaCha8Rng) -> Vec<ArmNa
         .collect();
     arms.shuffle(rng);
     arms
+}
+
+/// The order of the arms in each triple, at random: each of the six as often as the others (±1),
+/// and of any two arms each comes before the other as often (±1), because an order is followed by
+/// its reverse before they are shuffled.
+fn balanced_orders(triples: u32, rng: &mut ChaCha8Rng) -> Vec<Vec<ArmName>> {
+    let mut turns = [ArmName::Start, ArmName::Before, ArmName::After];
+    turns.shuffle(rng);
+    let mut orders = Vec::new();
+    while orders.len() < triples as usize {
+        // The three that no turning makes of each other, up to their reverse.
+        for _ in 0..3 {
+            turns.rotate_left(1);
+            let (order, mut reverse) = (turns.to_vec(), turns.to_vec());
+            reverse.reverse();
+            let mut both = [order, reverse];
+            both.shuffle(rng);
+            orders.extend(both);
+        }
+    }
+    orders.truncate(triples as usize);
+    orders.shuffle(rng);
+    orders
 }
 
 /// The percentiles that `requests` per endpoint and block do not suffice for,
@@ -344,10 +408,23 @@ mod tests {
                 refused(10, &[20, 0], 0.05, 400),
                 refused(10, &[20, 10, 20], 0.05, 400),
                 refused(10, &[20], f64::NAN, 400),
+                refused(20, &[20], 0.000_05, 400),
                 refused(10, &[20], 0.05, 0),
             ]
             .join("\n")
         );
+    }
+
+    #[test]
+    fn so_many_looks_that_none_can_fire_are_refused() {
+        let looks = |count: u32| (1..=count).map(|look| 20 * look).collect();
+        let plan = |count| design(20, 1, &[20]).with_looks(looks(count), 0.001);
+        assert!(plan(2).is_ok());
+        let refused = plan(4).unwrap_err();
+        assert!(matches!(
+            refused,
+            DesignError::TooManyLooks { looks: 4, .. }
+        ));
     }
 
     #[test]
@@ -383,6 +460,38 @@ mod tests {
                 let count = blocks.iter().filter(|block| block.level == level).count();
                 prop_assert_eq!(count, pairs as usize * 2);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn triples_are_balanced_between_any_two_arms(pairs in 5..40u32, seed in any::<u64>()) {
+            let plan = design(pairs, seed, &[10, 20]).with_start();
+            let blocks = plan.schedule();
+            prop_assert_eq!(&blocks, &plan.schedule());
+            prop_assert_eq!(blocks.len(), pairs as usize * 2 * 3);
+            let mut orders: BTreeMap<u32, Vec<ArmName>> = BTreeMap::new();
+            for three in blocks.chunks(3) {
+                let order: Vec<ArmName> = three.iter().map(|block| block.arm).collect();
+                let positions: Vec<u32> = three.iter().map(|block| block.position).collect();
+                prop_assert_eq!(positions, [0, 1, 2]);
+                prop_assert!(three.iter().all(|of| (of.pair, of.level) == (three[0].pair, three[0].level)));
+                let known = orders.entry(three[0].pair).or_insert_with(|| order.clone());
+                prop_assert_eq!(&*known, &order);
+            }
+            let (start, before, after) = (ArmName::Start, ArmName::Before, ArmName::After);
+            for (one, other) in [(start, before), (before, after), (start, after)] {
+                let place = |order: &[ArmName], arm| order.iter().position(|of| *of == arm);
+                let first = orders.values().filter(|of| place(of, one) < place(of, other)).count();
+                prop_assert!((2 * first as i64 - i64::from(pairs)).abs() <= 1);
+            }
+            let mut counts: BTreeMap<&[ArmName], u32> = BTreeMap::new();
+            for order in orders.values() {
+                *counts.entry(order).or_default() += 1;
+            }
+            let most = counts.values().max().copied().unwrap_or(0);
+            let least = if counts.len() < 6 { 0 } else { counts.values().min().copied().unwrap_or(0) };
+            prop_assert!(most - least <= 1, "{:?}", counts);
         }
     }
 

@@ -17,9 +17,22 @@ mod settling;
 /// At most this many cells, or objectives, are named one by one.
 const NAMED_MAX: usize = 5;
 
+/// That a verdict is only a warning, if so.
+pub(crate) fn warned(verdict: Verdict, consequence: Option<Consequence>) -> Option<String> {
+    let what = match verdict {
+        Verdict::Invalid => "an invalid measurement",
+        _ => "an inconclusive comparison",
+    };
+    (consequence == Some(Consequence::Warn)).then(|| {
+        format!("The policy makes {what} a warning: the exit code is 0, and nothing was proven.")
+    })
+}
+
 /// What the sentences are about.
 pub(crate) struct Findings<'a> {
     pub(crate) verdict: Verdict,
+    /// What follows from it.
+    pub(crate) consequence: Option<Consequence>,
     /// Rates with which a version could not keep up.
     pub(crate) saturation: &'a [Saturation],
     /// The step's criterion that does not hold or has no answer, if any.
@@ -175,15 +188,7 @@ impl Findings<'_> {
     /// That the verdict is only a warning, if so, and why it is what it is, worst first.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        if self.policy.consequence(self.verdict) == Some(Consequence::Warn) {
-            let what = match self.verdict {
-                Verdict::Invalid => "an invalid measurement",
-                _ => "an inconclusive comparison",
-            };
-            reasons.push(format!(
-                "The policy makes {what} a warning: the exit code is 0, and nothing was proven."
-            ));
-        }
+        reasons.extend(warned(self.verdict, self.consequence));
         reasons.extend(self.why());
         reasons.extend(self.looks.map(Looks::sentence));
         reasons

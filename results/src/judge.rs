@@ -18,14 +18,10 @@ use crate::candidate::{Candidate, Differences, Evidence, subject_name};
 use crate::comparison::{Cell, Change, Family, Metric, Outcome, Scale};
 use crate::hodges_lehmann::{HodgesLehmann, hodges_lehmann, normal_quantile};
 use crate::measure::Subject;
+use crate::need::{PAIRS_ADVISED_MAX, POWER_Z};
 use crate::policy::{Margin, Policy};
 use crate::signflip::{SignFlips, TestCell};
 use crate::wording;
-
-/// Standard normal quantile of 80 % power.
-const POWER_Z: f64 = 0.841_621;
-/// Beyond this many pairs, "more pairs" is no advice.
-const PAIRS_ADVISED_MAX: f64 = 200.0;
 
 /// Judges all candidates with the same flips.
 pub(crate) fn judge(
@@ -230,7 +226,8 @@ fn conclude(
         Outcome::WithinLimit
     } else {
         Outcome::Inconclusive {
-            pairs_needed: pairs_needed(metric, differences, &harm, margin, alpha),
+            pairs_needed: pairs_needed(metric, &harm, margin, alpha, tested.critical_t)
+                .map(|pairs| pairs.max(differences.worse.len() as u32 + 1)),
         }
     };
     let detectable = minimum_detectable(metric, differences, &harm, margin, tested.critical_t);
@@ -296,22 +293,27 @@ fn minimum_detectable(
     by_test.max(by_floor)
 }
 
-/// Pairs with which this cell would probably be settled one way or the other, if
-/// the estimate and spread are what they seem.
+/// Pairs with which this cell would probably be settled one way or the other, if the estimate and
+/// spread are what they seem. A pass is shown by the cell's own bound; a regression by the family's
+/// test, whose critical T is larger the more cells there are, and never by a change below the floor.
 fn pairs_needed(
     metric: Metric,
-    differences: &Differences,
     harm: &Harm,
     margin: Margin,
     alpha: f64,
+    critical_t: f64,
 ) -> Option<u32> {
     let estimate = harm.centre.estimate;
     let to_pass = on_scale(metric, margin.harm) - estimate;
     let to_fail = estimate - on_scale(metric, margin.regression);
-    let gap = to_pass.max(to_fail);
-    let z = normal_quantile(1.0 - alpha) + POWER_Z;
-    let pairs = (z * harm.spread / gap).powi(2).ceil() + 1.0;
-    let more = pairs.max(differences.worse.len() as f64 + 1.0);
+    let z = normal_quantile(1.0 - alpha);
+    let pairs = |critical: f64, gap: f64| {
+        let errors = critical + POWER_Z;
+        (gap > 0.0).then(|| (errors * harm.spread / gap).powi(2).ceil() + 1.0)
+    };
+    let by_bound = pairs(z, to_pass);
+    let by_test = pairs(z.max(critical_t), to_fail).filter(|_| harm.absolute > margin.floor);
+    let needed = by_bound.into_iter().chain(by_test).reduce(f64::min)?;
     // A comparison with NaN is false: no advice then.
-    (more <= PAIRS_ADVISED_MAX).then_some(more as u32)
+    (needed <= PAIRS_ADVISED_MAX).then_some(needed as u32)
 }

@@ -5,6 +5,7 @@
 //! by [`compare`], judged into a [`comparison::Comparison`] and rendered by the
 //! reports crate. Nothing here touches a network or a clock.
 
+pub mod age;
 pub mod answers;
 pub mod baseline;
 pub mod blame;
@@ -16,6 +17,7 @@ mod comparability;
 pub mod compare;
 pub mod comparison;
 pub mod connecting;
+mod contrast;
 mod criteria;
 pub mod design;
 mod error_adjusted;
@@ -40,11 +42,13 @@ mod pool;
 mod pressure;
 pub mod record;
 pub mod saturation;
+pub mod service_counters;
 mod signflip;
 pub mod slo;
 mod stated;
 pub mod store;
 pub mod stream;
+mod student;
 pub mod summary;
 #[cfg(any(test, feature = "synthetic"))]
 pub mod synthetic;
@@ -52,6 +56,8 @@ mod text_position;
 mod unpaired;
 pub mod validate;
 pub mod watched;
+mod wilson;
 mod wording;
 
+pub use contrast::ContrastError;
 pub use pairing::open_lag_limit_us;

@@ -116,7 +116,7 @@ impl Looks {
 }
 
 /// A significance level with the digits that it needs: `0.05`, `0.015`.
-fn level(alpha: f64) -> String {
+pub(crate) fn level(alpha: f64) -> String {
     let text = format!("{alpha:.4}");
     text.trim_end_matches('0').to_owned()
 }

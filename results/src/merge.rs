@@ -12,7 +12,7 @@ use crate::pairing::is_unfinished;
 use crate::record::{
     Arm, Block, Harness, MachineFloor, Merged, MergedSession, RunRecord, SCHEMA_MINOR, Schema,
 };
-use crate::validate::PAIRS_MAX;
+use crate::validate::{PAIRS_MAX, Violation};
 
 /// What whoever merges says.
 #[derive(Debug, Clone)]
@@ -63,6 +63,9 @@ pub enum MergeError {
         /// Id of the session.
         id: String,
     },
+    /// Nothing that could be read again, such as sessions without a whole pair.
+    #[error("put together they make no sound record: {0}; keep them apart")]
+    Unsound(Violation),
     /// More than a comparison takes.
     #[error("{pairs} pairs together, and a comparison has at most {PAIRS_MAX}; leave sessions out")]
     TooMany {
@@ -97,23 +100,21 @@ pub fn merge(
     let mut merged = Merged {
         sessions: Vec::new(),
         planned: options.planned,
-        differences: soft.collect(),
+        differences: soft.chain(untold(&first)).collect(),
     };
     let mut record = first.clone();
     record.blocks = Vec::new();
     record.load.looks = Vec::new();
     let mut clock_ns = 0;
     let mut pairs = 0;
-    let mut complete = 0u32;
     for (_, session) in &sessions {
         let kept = Kept::of(session);
         merged.sessions.extend(kept.told(session));
-        record.load.looks.extend(kept.looks(session, complete));
+        record.load.looks.extend(kept.looks(session, pairs));
         record
             .blocks
             .extend(kept.blocks(session, pairs, &mut clock_ns));
         pairs = pairs.saturating_add(kept.pairs.len() as u64);
-        complete = complete.saturating_add(kept.complete);
     }
     let is_pair = record.arms.len() > 1;
     if is_pair && pairs > u64::from(PAIRS_MAX) {
@@ -139,6 +140,8 @@ pub fn merge(
         record.label.clone_from(label);
     }
     record.merged = Some(merged);
+    // What nobody could read again must not be written.
+    record.validate().map_err(MergeError::Unsound)?;
     Ok(record)
 }
 
@@ -202,12 +205,27 @@ fn refuse_unfit(file: &str, record: &RunRecord, options: &MergeOptions) -> Resul
         "a newer version wrote it, and what this one doesn't know would be lost; update unstall"
     } else if options.planned && !record.load.looks.is_empty() {
         "it was looked at before it was over (--looks, or an earlier merge); leave --planned out"
+    } else if options.planned && record.interrupted {
+        "it was stopped before its end, so its length was not settled beforehand; leave --planned out"
     } else {
         return Ok(());
     };
     Err(MergeError::Unfit {
         file: file.to_owned(),
         why: why.to_owned(),
+    })
+}
+
+/// What would tell two builds under one command apart, and isn't known of any session: where one knows it,
+/// they differ.
+fn untold(record: &RunRecord) -> Option<String> {
+    let unknown = record.arms.iter().filter(|(_, arm)| arm.git.is_none());
+    let names: Vec<&str> = unknown.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "commit of {}: not known of any session, and taken for the same",
+            names.join(" and ")
+        )
     })
 }
 
@@ -325,8 +343,6 @@ fn slowest_floor(sessions: &[(String, RunRecord)]) -> Option<MachineFloor> {
 struct Kept {
     /// In order; their place is their number.
     pairs: Vec<u32>,
-    /// Those of them that can be compared; the rest shows what went wrong.
-    complete: u32,
     left_out: u32,
 }
 
@@ -337,7 +353,7 @@ impl Kept {
         let (complete, rest): (Vec<u32>, Vec<u32>) =
             pairs.partition(|pair| is_complete(session, *pair));
         // Counts of pairs are those of blocks, at most.
-        let (count, others) = (complete.len() as u32, rest.len() as u32);
+        let others = rest.len() as u32;
         let is_whole = !session.interrupted;
         Self {
             pairs: if is_whole {
@@ -345,7 +361,6 @@ impl Kept {
             } else {
                 complete
             },
-            complete: count,
             left_out: if is_whole { 0 } else { others },
         }
     }
@@ -364,15 +379,18 @@ impl Kept {
         }]
     }
 
-    /// When the result may have been looked at, behind `before` complete pairs: as the session was
-    /// planned (or was merged of others), and when it was over.
-    fn looks(&self, session: &RunRecord, before: u32) -> Vec<u32> {
-        let planned = session.load.looks.iter().copied();
-        let mut looks: Vec<u32> = planned.filter(|look| *look < self.complete).collect();
-        looks.extend((self.complete > 0).then_some(self.complete));
-        looks
-            .into_iter()
-            .map(|look| before.saturating_add(look))
+    /// When the result may have been looked at, behind `before` pairs: as the session was planned (or
+    /// was merged of others), and when it was over. A pair of a whole session that can't be compared
+    /// counts: it was planned, and it makes the comparison invalid.
+    fn looks(&self, session: &RunRecord, before: u64) -> Vec<u32> {
+        let own = self.pairs.len() as u64;
+        let planned = session.load.looks.iter().map(|look| u64::from(*look));
+        let mut looks: Vec<u64> = planned.filter(|look| *look < own).collect();
+        looks.extend((own > 0).then_some(own));
+        let behind = looks.into_iter().map(|look| before.saturating_add(look));
+        // More pairs than a number holds are refused in the end.
+        behind
+            .map(|look| u32::try_from(look).unwrap_or(u32::MAX))
             .collect()
     }
 

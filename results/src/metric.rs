@@ -79,6 +79,14 @@ impl Metric {
         )
     }
 
+    /// True for a percentile of the response time, which every endpoint has.
+    pub(crate) fn is_response(self) -> bool {
+        matches!(
+            self,
+            Self::ResponseP50 | Self::ResponseP95 | Self::ResponseP99
+        )
+    }
+
     /// The percentile that it is, if it is one.
     pub fn quantile(self) -> Option<f64> {
         match self {

@@ -10,6 +10,11 @@ use crate::comparison::{Cell, Outcome};
 use crate::record::{Block, RunRecord};
 use crate::slo::{SloFinding, SloOutcome};
 
+/// Beyond this many pairs, "more pairs" is no advice.
+pub(crate) const PAIRS_ADVISED_MAX: f64 = 200.0;
+/// Standard normal quantile of 80 % power.
+pub(crate) const POWER_Z: f64 = 0.841_621;
+
 /// A measurement that would probably settle it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {

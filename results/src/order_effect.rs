@@ -22,6 +22,14 @@ const ALPHA_FAULT: f64 = 0.001;
 /// effect: by half of what a pass allows.
 const HARM_SHARE_MAX: f64 = 0.5;
 
+/// How every sentence about it begins.
+const BEGINS: &str = "The second block of a pair has medians";
+
+/// Whether a fault or warning of a comparison is that of an order effect.
+pub fn tells_order_effect(sentence: &str) -> bool {
+    sentence.starts_with(BEGINS)
+}
+
 /// What was found.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OrderEffect {
@@ -59,7 +67,7 @@ pub(crate) fn order_effect(
     // Being second raises one group and lowers the other.
     let size = median_of_sorted(&shifts) / 2.0;
     let found = format!(
-        "The second block of a pair has medians {} from the first's, whatever the arm",
+        "{BEGINS} {} from the first's, whatever the arm",
         wording::change_of_ratio(size.exp()),
     );
     let harm = policy.margin(None, Metric::ResponseP50).harm.ln_1p();

@@ -36,9 +36,9 @@ impl<'a> Pairing<'a> {
     /// Pairs the blocks of a record with two arms. A pair counts only if both
     /// arms have a valid block at every level, since the test flips whole pairs.
     pub(crate) fn of(record: &'a RunRecord, policy: &Policy) -> Self {
-        let mut faults = Vec::new();
         let mut usable: BTreeMap<(u32, u32), [Option<&Block>; 2]> = BTreeMap::new();
-        let mut levels = BTreeSet::new();
+        // A level that was planned and never reached leaves no pair complete.
+        let mut levels: BTreeSet<u32> = record.load.levels.iter().copied().collect();
         let mut pairs = BTreeSet::new();
         for block in &record.blocks {
             levels.insert(block.level);
@@ -49,15 +49,6 @@ impl<'a> Pairing<'a> {
             let arm = usize::from(block.arm == ArmName::After.as_str());
             if block.validity.ok {
                 usable.entry((block.pair, block.level)).or_default()[arm] = Some(block);
-            }
-        }
-        for block in &record.blocks {
-            let arm = usize::from(block.arm == ArmName::After.as_str());
-            let redone = usable
-                .get(&(block.pair, block.level))
-                .is_some_and(|arms| arms[arm].is_some());
-            if !block.validity.ok && !redone {
-                faults.push(invalid_block(block));
             }
         }
         let mut complete: Vec<u32> = pairs
@@ -72,12 +63,20 @@ impl<'a> Pairing<'a> {
         let all = complete.len();
         let standing = Standing::of(&record.load.looks, all, policy.alpha);
         complete.truncate(standing.pairs);
+        let unmended = record.blocks.iter().filter(|block| {
+            let arm = usize::from(block.arm == ArmName::After.as_str());
+            let arms = usable.get(&(block.pair, block.level));
+            !block.validity.ok && arms.is_none_or(|arms| arms[arm].is_none())
+        });
+        let (tail, unmended): (Vec<&Block>, Vec<&Block>) =
+            unmended.partition(|block| is_tail(record, block.pair, &complete, &standing));
+        let faults = unmended.into_iter().map(invalid_block).collect();
         let mut pairing = Pairing {
             levels: BTreeMap::new(),
             pairs: complete.len(),
             standing,
             faults,
-            warnings: Vec::new(),
+            warnings: tail.into_iter().map(untried_again).collect(),
         };
         for level in levels {
             let matched = complete
@@ -118,6 +117,14 @@ impl<'a> Pairing<'a> {
             self.warnings.push(format!(
                 "{} left out: a block is missing or invalid.",
                 wording::plural(dropped as u64, "incomplete pair")
+            ));
+        }
+        if let Some(triples) = record.contrast.as_ref().map(|of| of.triples_left_out)
+            && triples > 0
+        {
+            self.warnings.push(format!(
+                "{} left out: a block of one of the three versions is missing or invalid.",
+                wording::plural(u64::from(triples), "incomplete triple")
             ));
         }
         self.warnings.extend(format_warning(record));
@@ -161,7 +168,26 @@ pub(crate) fn is_unfinished(record: &RunRecord, block: &Block) -> bool {
         .requests_per_endpoint
         .saturating_mul(per_iteration);
     let ended = block.completed.saturating_add(total(&block.errors));
-    record.interrupted && is_last && ended < planned
+    // A contrast has left it out already.
+    record.interrupted && record.contrast.is_none() && is_last && ended < planned
+}
+
+/// True of a pair in which a stopped session had no time to try an invalid block once more, and of what
+/// came after a look: that changes nothing about what was whole before.
+fn is_tail(record: &RunRecord, pair: u32, used: &[u32], standing: &Standing) -> bool {
+    let last_begun = record.blocks.iter().map(|block| block.pair).max();
+    let looks = standing.looks.as_ref();
+    let is_after_look = looks.is_some_and(|looks| looks.reached.is_some());
+    record.interrupted
+        && used.last().is_none_or(|last| pair > *last)
+        && (is_after_look || last_begun == Some(pair))
+}
+
+fn untried_again(block: &Block) -> String {
+    format!(
+        "{}. The session ended before that counted.",
+        invalid_block(block)
+    )
 }
 
 /// Pairs are counted from 1 for people, as everywhere in reports.
@@ -288,6 +314,32 @@ mod tests {
         record.blocks.push(redone);
         let mended = Pairing::of(&record, &Policy::default());
         assert_eq!((mended.pairs, mended.faults.len()), (6, 0));
+    }
+
+    #[test]
+    fn what_was_not_tried_again_spoils_nothing_before_it() {
+        let mut record = measured();
+        for index in [10, 11] {
+            record.blocks[index].validity.ok = false;
+            record.blocks[index].validity.reasons = vec!["late".to_owned()];
+        }
+        let whole = Pairing::of(&record, &Policy::default());
+        assert_eq!((whole.pairs, whole.faults.len()), (5, 2));
+        record.interrupted = true;
+        let stopped = Pairing::of(&record, &Policy::default());
+        assert_eq!((stopped.pairs, stopped.faults.len()), (5, 0));
+        assert!(stopped.warnings[0].contains("late. The session ended"));
+        // One before the last pair was tried again, and has its say.
+        record.blocks[6].validity.ok = false;
+        let earlier = Pairing::of(&record, &Policy::default());
+        assert_eq!((earlier.pairs, earlier.faults.len()), (4, 1));
+    }
+
+    #[test]
+    fn a_planned_level_that_was_never_reached_leaves_no_pair() {
+        let mut record = measured();
+        record.load.levels.push(50);
+        assert_eq!(Pairing::of(&record, &Policy::default()).pairs, 0);
     }
 
     #[test]

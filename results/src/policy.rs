@@ -176,10 +176,11 @@ impl Policy {
     }
 
     /// What a verdict means under this policy. Invalid and inconclusive ones may be a warning;
-    /// a regression never is.
-    pub fn consequence(&self, verdict: Verdict) -> Option<Consequence> {
+    /// a regression never is, and neither is what `broke_off` before its plan was done.
+    pub fn consequence(&self, verdict: Verdict, broke_off: bool) -> Option<Consequence> {
         match verdict {
             Verdict::Pass => None,
+            _ if broke_off => Some(Consequence::Fail),
             Verdict::Regression => Some(Consequence::Fail),
             Verdict::Inconclusive => Some(self.inconclusive),
             Verdict::Invalid => Some(self.invalid),

@@ -9,6 +9,7 @@
 use crate::pairing::{Pair, Pairing};
 use crate::record::{Block, RunRecord};
 use crate::signflip::{SignFlips, TestCell};
+use crate::student::mean;
 use crate::wording;
 
 /// A smaller difference of shares is not worth a word.
@@ -96,10 +97,6 @@ fn own_use(record: &RunRecord, block: &Block) -> Option<f64> {
     let used_us = service_us.saturating_add(block.generator_cpu_us) as f64;
     let had_us = block.wall_ns as f64 / 1_000.0 * f64::from(record.machine.cores.max(1));
     (had_us > 0.0).then(|| used_us / had_us)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::histogram::LatencyHistogram;
 
 pub use arm::{Arm, ArmAccess};
 pub use capacity::CapacityLoad;
+pub use contrast::Contrast;
 pub use imported::{Imported, StatedPercentile};
 pub use merged::{Merged, MergedSession};
 pub use monitor::{BlockedTime, MonitorDelta, MonitorEndpoint, ThreadCount};
@@ -22,6 +23,7 @@ pub use watched::{WATCHED_CAUSES_MAX, Watched, WatchedCause};
 
 mod arm;
 mod capacity;
+mod contrast;
 mod imported;
 mod merged;
 mod monitor;
@@ -34,12 +36,13 @@ pub const SCHEMA_NAME: &str = "unstall.record";
 /// Bumped when a field changes its meaning or disappears.
 pub const SCHEMA_MAJOR: u32 = 1;
 /// Bumped when a field is added.
-pub const SCHEMA_MINOR: u32 = 4;
+pub const SCHEMA_MINOR: u32 = 5;
 
 /// A request of the bystander probe that takes longer counts as an error of kind `timeout`.
 pub const PROBE_TIMEOUT_MS: u64 = 10_000;
 
-/// One measurement: one version (`run`) or two interleaved ones (`ab`).
+/// One measurement: one version (`run`), two interleaved ones (`ab`), or the two of a migration's
+/// step beside its start (`replay`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Name and version of this format.
@@ -63,7 +66,8 @@ pub struct RunRecord {
     pub load: Load,
     /// The migration step that the arms stand on both sides of, if any.
     pub step: Option<StepIdentity>,
-    /// Arm name → what ran. `run` has one arm, `ab` has `before` and `after`.
+    /// Arm name → what ran. `run` has one arm, `ab` has `before` and `after`, `replay` has `start`
+    /// besides.
     pub arms: BTreeMap<String, Arm>,
     /// In the order they ran.
     pub blocks: Vec<Block>,
@@ -72,6 +76,9 @@ pub struct RunRecord {
     /// The sessions that this record was put together from, if it was. Since 1.4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
+    /// Which two of three arms these are, where a record of three was reduced to them. Since 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contrast: Option<Contrast>,
 }
 
 /// Name and version of a file format.
@@ -237,7 +244,7 @@ pub struct Block {
     pub arm: String,
     /// Which pair it belongs to, from 0.
     pub pair: u32,
-    /// 0 or 1: first or second within its pair.
+    /// From 0: its turn within its pair, or triple.
     pub position: u32,
     /// One of [`Load::levels`]: concurrency, or the offered rate in thousandths per second.
     pub level: u32,
@@ -270,6 +277,10 @@ pub struct Block {
     pub series: Vec<Second>,
     /// What the service's own monitor counted, if it has one.
     pub monitor: Option<MonitorDelta>,
+    /// What the service itself counted during the block, by name: counters that only grow, such as
+    /// faults. Empty where it counted nothing; `None` where its monitor tells none. Since 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_counters: Option<BTreeMap<String, u64>>,
     /// What the kernel counted for the service's process group, if we started it.
     pub process: Option<ProcessUse>,
     /// What a watch from outside told of its event loops, where one was asked for. Since 1.2.

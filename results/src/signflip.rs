@@ -15,6 +15,10 @@ use rand::{RngExt, SeedableRng};
 const EXACT_PAIRS_MAX: usize = 12;
 /// Beyond, this many random ones, the identity among them.
 const RANDOM_FLIPS: usize = 10_000;
+/// No level below it: the flips can tell no smaller p well, and none at all from a tenth of it on.
+pub(crate) const ALPHA_MIN: f64 = 0.001;
+/// The part of a level that a look needs at least.
+pub(crate) const ALPHA_OF_LOOK_MIN: f64 = 2.0 / RANDOM_FLIPS as f64;
 /// Ties are forgiven this much, relative to the values: sums in another order
 /// must not decide.
 const TIE: f64 = 1e-9;
@@ -27,6 +31,8 @@ pub(crate) struct SignFlips {
     /// 1 or −1, all flips of the first pair, then of the second, …: sums over all flips
     /// at once are several times as fast as one flip after the other.
     signs: Vec<f64>,
+    /// For each flip, how many differences change their sign: every bound asks for it.
+    flipped: Vec<f64>,
 }
 
 /// One cell's differences, larger is worse.
@@ -47,11 +53,7 @@ impl SignFlips {
             let signs = (0..pairs)
                 .flat_map(|pair| (0..count).map(move |flip| sign(flip >> pair & 1 == 1)))
                 .collect();
-            return Self {
-                pairs,
-                count,
-                signs,
-            };
+            return Self::of_signs(pairs, count, signs);
         }
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut signs = Vec::with_capacity(pairs * RANDOM_FLIPS);
@@ -59,11 +61,20 @@ impl SignFlips {
             signs.push(1.0);
             signs.extend((1..RANDOM_FLIPS).map(|_| sign(rng.random())));
         }
-        Self {
+        Self::of_signs(pairs, RANDOM_FLIPS, signs)
+    }
+
+    fn of_signs(pairs: usize, count: usize, signs: Vec<f64>) -> Self {
+        let mut flips = Self {
             pairs,
-            count: RANDOM_FLIPS,
+            count,
             signs,
-        }
+            flipped: Vec::new(),
+        };
+        // Kept minus flipped is the sum of the signs.
+        let kept_more = flips.sums(&vec![1.0; pairs]).into_iter();
+        flips.flipped = kept_more.map(|more| (pairs as f64 - more) / 2.0).collect();
+        flips
     }
 
     /// How many flips there are.
@@ -179,15 +190,12 @@ impl SignFlips {
         }
         let total: f64 = differences.iter().sum();
         let sums = self.sums(differences);
-        let kept_more = self.sums(&vec![1.0; self.pairs]);
         let mut means: Vec<f64> = sums
             .iter()
-            .zip(kept_more)
-            .filter_map(|(sum, kept_more)| {
-                // Kept minus flipped is known of both the values and their number.
-                let flipped = (self.pairs as f64 - kept_more) / 2.0;
-                (flipped > 0.5).then(|| (total - sum) / 2.0 / flipped)
-            })
+            .zip(&self.flipped)
+            .filter(|(_, flipped)| **flipped > 0.5)
+            // Kept minus flipped is known of the values, as of their number.
+            .map(|(sum, flipped)| (total - sum) / 2.0 / flipped)
             .collect();
         let position = allowed.min(means.len()) - 1;
         let (_, bound, _) = means.select_nth_unstable_by(position, f64::total_cmp);

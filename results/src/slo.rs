@@ -174,6 +174,13 @@ pub(crate) fn subjects(
 }
 
 impl Measure {
+    fn is_longest(self) -> bool {
+        matches!(
+            self,
+            Self::Response(Percentile::Max) | Self::Ttft(Percentile::Max)
+        )
+    }
+
     fn quantile(self) -> Option<f64> {
         match self {
             Self::Response(Percentile::Of(q)) | Self::Ttft(Percentile::Of(q)) => Some(q),

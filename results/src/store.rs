@@ -74,6 +74,13 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether it is a record of another major format, and may be whole all the same.
+    pub(crate) fn is_of_another_format(&self) -> bool {
+        matches!(self, Self::Malformed { json_path, .. } if json_path == MAJOR)
+    }
+}
+
 fn at(json_path: &str) -> String {
     if json_path.is_empty() {
         String::new()
@@ -201,6 +208,9 @@ pub fn parse(bytes: &[u8], origin: &Path) -> Result<RunRecord, StoreError> {
     Ok(record)
 }
 
+/// Where a record names its major format.
+const MAJOR: &str = "schema.major";
+
 /// The part of a record that every version has.
 #[derive(Deserialize)]
 #[serde(expecting = "a record: an object with a \"schema\"")]
@@ -265,7 +275,7 @@ impl Document<'_> {
                 "measure again: no released version wrote this format"
             };
             return Err(self.malformed(
-                "schema.major".to_owned(),
+                MAJOR.to_owned(),
                 format!(
                     "format {}.{} of a record, expected {SCHEMA_MAJOR}.x",
                     schema.major, schema.minor

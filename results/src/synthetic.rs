@@ -16,6 +16,7 @@ mod percentile_ratios;
 mod session;
 pub mod simulation;
 mod stalls;
+mod start;
 mod stream;
 mod watch;
 
@@ -33,13 +34,14 @@ use crate::record::{
 use envelope::envelope;
 use normal::{normal, normal_pair};
 use percentile_ratios::PercentileRatios;
-use session::Rhythm;
+use session::{RequestNoise, Rhythm};
 
 pub use bystander::{ProbeSpec, add_probe};
 pub use capacity::{CapacitySpec, capacity_record};
 pub use open::add_open;
 pub use session::SessionSpec;
 pub use stalls::add_stalls;
+pub use start::add_start;
 pub use stream::{StreamSpec, add_stream};
 pub use watch::{WatchSpec, add_watch};
 
@@ -241,6 +243,7 @@ impl Session {
                 loop_lag: None,
                 threads: THREADS,
             }),
+            service_counters: None,
             process: Some(self.process(offered * cpu_us)),
             watch: None,
             open: None,
@@ -273,16 +276,12 @@ impl Session {
         let middle = middle + 0.015 * normal(&mut self.rng);
         let mut samples = EndpointSamples::default();
         let mut sum_us = 0.0;
-        let mut wave = 0.2 * normal(&mut self.rng);
-        let mut burst_left = 0u32;
+        let mut noise = RequestNoise::new(spec.spread, normal(&mut self.rng), requests);
         for _ in 0..requests {
-            wave = 0.95 * wave + 0.2 * (1.0f64 - 0.95 * 0.95).sqrt() * normal(&mut self.rng);
-            if self.rng.random_bool(1.0 / requests.max(2) as f64) {
-                burst_left = 15;
-            }
-            let burst = if burst_left > 0 { 2.5f64.ln() } else { 0.0 };
-            burst_left = burst_left.saturating_sub(1);
-            let noise = spec.spread * normal(&mut self.rng) + wave + burst;
+            // In the order in which published records were drawn.
+            let shared = normal(&mut self.rng);
+            let begins_burst = self.rng.random_bool(noise.burst_share);
+            let noise = noise.step(shared, begins_burst, normal(&mut self.rng));
             let shaped = shape.map_or(0.0, |shape| shape.at(noise));
             let response_us = (middle + noise + shaped).exp();
             sum_us += response_us;

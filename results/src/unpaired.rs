@@ -49,7 +49,15 @@ pub fn compare_unpaired(
     let sides = Sides {
         before: usable(before, policy, &mut validity),
         after: usable(after, policy, &mut validity),
+        broke_off: before.interrupted || after.interrupted,
     };
+    let stopped = [before, after].into_iter().filter(|of| of.interrupted);
+    validity.warnings.extend(stopped.map(|of| {
+        format!(
+            "{}: the measurement was stopped before its plan was done.",
+            of.label
+        )
+    }));
     validity.warnings.extend(import_warnings(before, after));
     validity.warnings.extend(hard.untold());
     validity.warnings.extend(comparability::soft(before, after));
@@ -128,7 +136,11 @@ fn cells(
 ) -> (Vec<Cell>, Vec<Saturation>) {
     let [record, _] = records;
     let mut found = Vec::new();
-    let levels: BTreeSet<u32> = sides.before.iter().map(|block| block.level).collect();
+    // What one of them was measured at, and what both planned: a level that was never reached is
+    // a gap and no silence.
+    let measured = sides.before.iter().chain(&sides.after);
+    let mut levels: BTreeSet<u32> = measured.map(|block| block.level).collect();
+    levels.extend(&record.load.levels);
     let mut cells = Vec::new();
     for level in levels {
         let at_level = |blocks: &[&'_ Block]| -> Vec<Block> {
@@ -188,7 +200,9 @@ fn cell(
     after: Estimate,
     policy: &Policy,
 ) -> Option<Cell> {
-    if before.value.is_none() && after.value.is_none() {
+    let is_nowhere = before.value.is_none() && after.value.is_none();
+    // Nobody asked for an endpoint: that must not go unsaid. What else is nowhere isn't there.
+    if is_nowhere && (subject.is_none() || !metric.is_response()) {
         return None;
     }
     // The service's own errors and threads stand once, with the service.
@@ -203,10 +217,11 @@ fn cell(
     let margin = policy.margin(subject.map(|of| of.name.as_str()), metric);
     // Other metrics have no intervals, and are only shown in any case.
     let has_intervals = metric.quantile().is_some() || metric == Metric::ErrorRate;
-    let gap = missing && judged && has_intervals;
+    let gap = missing && judged && has_intervals && !is_nowhere;
     let only_shown = subject.is_some_and(|endpoint| !endpoint.judged);
     let is_pooled = only_shown && before.low.is_some() && after.low.is_some();
     let (outcome, change) = match metric.quantile() {
+        _ if is_nowhere => (Outcome::NotMeasured, None),
         _ if gap => (Outcome::Inconclusive { pairs_needed: None }, None),
         Some(_) if is_pooled => (Outcome::Pooled, None),
         Some(q) if n / blocks < requests_per_block(metric, q, judged) => {
@@ -219,8 +234,13 @@ fn cell(
             (outcome(&before, change.as_ref(), margin), change)
         }
     };
+    let is_open = matches!(outcome, Outcome::Inconclusive { .. });
     let note = match &change {
+        None if is_nowhere => "No request of it was made in any block.",
         None if gap => "Only one version was measured on this: see the other's log.",
+        None if is_open && has_intervals => {
+            "Failures reach into this percentile, so that it has no interval and no answer."
+        }
         None => "Shown only: there is no interval for this difference.",
         Some(_) => "Not tested: the versions were measured in different sessions.",
     };
@@ -229,7 +249,8 @@ fn cell(
         level,
         metric,
         family: metric.family(),
-        judged: judged && (gap || change.is_some()),
+        // A percentile that failures reach into has no interval, and is open all the same.
+        judged: judged && (change.is_some() || is_open && has_intervals),
         margin,
         before,
         after,

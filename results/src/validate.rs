@@ -137,10 +137,13 @@ impl RunRecord {
     fn validate_arms(&self) -> Result<(), Violation> {
         let names: Vec<&str> = self.arms.keys().map(String::as_str).collect();
         match names[..] {
-            [_] | ["after", "before"] => Ok(()),
+            [_] | ["after", "before"] | ["after", "before", "start"] => Ok(()),
             _ => violation(
                 "arms".to_owned(),
-                format!("{names:?}, expected one arm, or \"before\" and \"after\""),
+                format!(
+                    "{names:?}, expected one arm, or \"before\" and \"after\" with or without \
+                     \"start\""
+                ),
             ),
         }
     }
@@ -172,10 +175,12 @@ impl RunRecord {
                 ),
             );
         }
-        if block.position > 1 {
+        let last = if self.arms.len() > 2 { 2 } else { 1 };
+        if block.position > last {
+            let expected = if last == 2 { "0, 1 or 2" } else { "0 or 1" };
             return violation(
                 place("position"),
-                format!("{}, expected 0 or 1", block.position),
+                format!("{}, expected {expected}", block.position),
             );
         }
         let shares = [

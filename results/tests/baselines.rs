@@ -64,7 +64,31 @@ fn the_newest_stays() {
     assert!(baselines.list().unwrap()[0].record.is_err());
     assert!(matches!(
         baselines.set(&old, "main").unwrap(),
-        Placed::New { .. }
+        Placed::Mended { damage, .. } if damage.contains("json:1:")
+    ));
+    // One of a newer format is whole, and not ours to replace.
+    let text = fs::read_to_string(&path).unwrap();
+    let newer = text.replacen("\"major\": 1", "\"major\": 2", 1);
+    assert_ne!(newer, text);
+    fs::write(&path, &newer).unwrap();
+    let refused = baselines.set(&new, "main").unwrap_err().to_string();
+    assert!(refused.contains("update unstall"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+    fs::remove_file(&path).unwrap();
+    // A clock that was years ahead freezes nothing, and a second has parts.
+    let mut ahead = old.clone();
+    ahead.created_utc = "2999-01-01T00:00:00Z".to_owned();
+    baselines.set(&ahead, "main").unwrap();
+    assert!(matches!(
+        baselines.set(&new, "main").unwrap(),
+        Placed::Replaced { .. }
+    ));
+    let mut later = new.clone();
+    later.created_utc = new.created_utc.replace('Z', ".5Z");
+    baselines.set(&later, "main").unwrap();
+    assert!(matches!(
+        baselines.set(&new, "main").unwrap(),
+        Placed::Kept { .. }
     ));
 }
 

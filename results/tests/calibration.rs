@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use unstall_results::calibration::{Certificate, certify, days_between, is_of_a_kind, schema};
+use unstall_results::calibration::{Certificate, certify, is_of_a_kind, schema};
 use unstall_results::compare::compare;
 use unstall_results::comparison::{Comparison, Decision, Metric, Verdict};
-use unstall_results::policy::{Margin, Policy};
-use unstall_results::record::RunRecord;
+use unstall_results::policy::{Consequence, Margin, Policy};
+use unstall_results::record::{ArmAccess, RunRecord, StepIdentity};
 use unstall_results::synthetic::{EndpointSpec, record};
 
 fn endpoints(ratio: f64) -> [EndpointSpec; 2] {
@@ -160,6 +160,113 @@ fn another_kind_of_session_is_refused() {
     );
 }
 
+#[test]
+fn a_missed_objective_is_no_false_alarm() {
+    let text = "[[slo]]\nslo = \"p95<1ms\"\n";
+    let policy = Policy::parse(text, Path::new("policy.toml")).expect("a policy");
+    let one = sessions(1);
+    let missed = compare(&one[0], &policy).expect("two arms");
+    assert_eq!(missed.verdict, Verdict::Regression, "it is missed");
+    let certified = certify(&one, &policy, 5).expect("sessions");
+    assert_eq!(certified.counts.regression, 0);
+    let again = certified.resampled.expect("asked for");
+    assert_eq!(again.counts.regression, 0);
+}
+
+#[test]
+fn what_could_not_be_judged_certifies_nothing() {
+    let mut records = sessions(3);
+    for record in &mut records {
+        record.blocks[0].steal_share = Some(0.5);
+    }
+    let nothing = certify(&records, &Policy::default(), 0).expect("sessions");
+    assert_eq!(nothing.false_alarms.of, 0);
+    let why = nothing.distrust().expect("nothing is known");
+    assert!(why.starts_with("Of 3 sessions"), "{why}");
+    let measured = record(77, 10, 400, &endpoints(1.0));
+    let mut comparison = compare(&measured, &Policy::default()).expect("two arms");
+    let fits = nothing.apply(&measured, &mut comparison, &Policy::default());
+    assert!(fits.is_ok(), "{fits:?}");
+    assert_eq!(comparison.verdict, Verdict::Invalid);
+
+    records[0].blocks[0].steal_share = None;
+    let few = certify(&records, &Policy::default(), 0).expect("sessions");
+    assert_eq!(few.distrust(), None);
+    let doubt = few.doubt().expect("one of three");
+    assert!(doubt.starts_with("Only 1 of 3 sessions"), "{doubt}");
+    assert_eq!(certificate().doubt(), None);
+}
+
+#[test]
+fn another_policy_has_false_alarms_of_its_own() {
+    let certified = certificate();
+    let measured = record(77, 10, 400, &endpoints(1.0));
+    let other = |text: &str| {
+        let policy = Policy::parse(text, Path::new("policy.toml")).expect("a policy");
+        let comparison = compare(&measured, &policy).expect("two arms");
+        certified.other_rule(&comparison, &policy).join("; ")
+    };
+    // A limit is about passes, and an objective about one version.
+    for same in [
+        "",
+        "[metrics.response_p95]\nlimit = 60\n",
+        "[[slo]]\nslo = \"p95<1s\"\n",
+    ] {
+        assert_eq!(other(same), "", "{same}");
+    }
+    insta::assert_snapshot!(
+        [
+            other("alpha = 0.2"),
+            other("judge = [\"cpu_us_per_request\", \"response_p50\"]"),
+            other("[metrics.response_p95]\nmargin = 1\n"),
+            other("[metrics.response_p50]\nfloor = 0\n"),
+        ]
+        .join("\n")
+    );
+    let policy = Policy {
+        alpha: 0.2,
+        ..Policy::default()
+    };
+    let told = applied(&certified, &policy).blind_spots.join("\n");
+    assert!(
+        told.contains("of another policy (α 0.05 there, 0.2 here)"),
+        "{told}"
+    );
+    // Of an older certificate nobody knows the margins.
+    let mut old = certified.clone();
+    old.cells.iter_mut().for_each(|cell| cell.margin = None);
+    let comparison = compare(&measured, &Policy::default()).expect("two arms");
+    assert_eq!(
+        old.other_rule(&comparison, &Policy::default()),
+        ["margins and floors are not known of it"]
+    );
+}
+
+#[test]
+fn a_look_sees_less_than_the_level_of_all_looks() {
+    let certified = certificate();
+    let policy = with_limit(16.0);
+    let mut measured = record(77, 10, 400, &endpoints(1.0));
+    let found = |measured: &RunRecord| {
+        let comparison = compare(measured, &policy).expect("two arms");
+        let spots = certified.blind_spots(&comparison);
+        let p95 = spots.into_iter().find(|spot| {
+            spot.endpoint.as_deref() == Some("GET a") && spot.metric == Metric::ResponseP95
+        });
+        p95.expect("below sight")
+    };
+    let once = found(&measured);
+    measured.load.looks = vec![10, 16, 24];
+    measured.load.pairs = 24;
+    measured.interrupted = true;
+    let at_look = found(&measured);
+    assert!(at_look.detectable > once.detectable, "{at_look:?} {once:?}");
+    assert!(
+        at_look.pairs_needed > once.pairs_needed,
+        "{at_look:?} {once:?}"
+    );
+}
+
 /// A comparison of two versions on the certificate's machine, with what the certificate adds.
 fn applied(certified: &Certificate, policy: &Policy) -> Comparison {
     let measured = record(77, 10, 400, &endpoints(1.0));
@@ -225,6 +332,17 @@ fn another_machine_scenario_or_design_is_refused_and_other_pairs_are_told() {
             }),
             refused(|of| of.machine.colocated = !of.machine.colocated),
             refused(|of| of.load.state_reset = "elsewhere".to_owned()),
+            refused(|of| of.harness.version = "7.0.0".to_owned()),
+            refused(|of| of.load.store_round_trip_us = Some(9_000)),
+            refused(|of| {
+                let access = ArmAccess {
+                    insecure: true,
+                    ..ArmAccess::default()
+                };
+                of.arms
+                    .values_mut()
+                    .for_each(|arm| arm.access = Some(access.clone()));
+            }),
         ]
         .join("\n")
     );
@@ -261,6 +379,39 @@ fn a_machine_on_which_identical_code_alarms_makes_verdicts_invalid() {
 }
 
 #[test]
+fn no_criterion_stays_met_where_verdicts_are_worth_nothing() {
+    let mut certified = certificate();
+    let mut measured = record(77, 10, 400, &endpoints(1.0));
+    measured.step = Some(StepIdentity {
+        id: "1".to_owned(),
+        title: "A step".to_owned(),
+        branch: "step-1".to_owned(),
+        risk: "low".to_owned(),
+        impact: "none".to_owned(),
+        endpoints: vec![measured.scenario.endpoints[0].name.clone()],
+        criteria: [("p50".to_owned(), "better-or-flat".to_owned())].into(),
+    });
+    let policy = Policy {
+        invalid: Consequence::Warn,
+        ..Policy::default()
+    };
+    let apply = |certified: &Certificate| {
+        let mut comparison = compare(&measured, &policy).expect("two arms");
+        let fits = certified.apply(&measured, &mut comparison, &policy);
+        fits.expect("the same machine and design");
+        comparison
+    };
+    let met = |comparison: &Comparison| comparison.criteria[0].met;
+    assert_eq!(met(&apply(&certified)), Some(true));
+    certified.false_alarms.low = 0.22;
+    let spoilt = apply(&certified);
+    assert_eq!((met(&spoilt), spoilt.verdict), (None, Verdict::Invalid));
+    assert!(spoilt.criteria[0].found.contains("is invalid"));
+    // Nor is it forgotten that the policy only warns.
+    assert!(spoilt.reasons.len() > spoilt.validity.faults.len());
+}
+
+#[test]
 fn a_certificate_is_read_as_it_was_written_and_mistakes_name_their_line() {
     let certified = certificate();
     let text = certified.to_json().expect("JSON");
@@ -288,29 +439,6 @@ fn a_certificate_is_read_as_it_was_written_and_mistakes_name_their_line() {
         .join("\n")
     );
     assert!(Certificate::read(Path::new("/nowhere/calibration.json")).is_err());
-}
-
-#[test]
-fn ages_are_days() {
-    assert_eq!(
-        days_between("2026-11-30T23:59:59Z", "2026-11-30T00:00:00Z"),
-        Some(0)
-    );
-    assert_eq!(
-        days_between("2024-02-28T00:00:00Z", "2024-03-01T00:00:00Z"),
-        Some(2)
-    );
-    assert_eq!(
-        days_between("2025-12-31T00:00:00Z", "2027-01-01T00:00:00Z"),
-        Some(366)
-    );
-    assert_eq!(
-        days_between("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-        Some(0)
-    );
-    for wrong in ["", "yesterday", "2026-13-01", "2026-01-xx"] {
-        assert_eq!(days_between(wrong, "2026-01-01T00:00:00Z"), None, "{wrong}");
-    }
 }
 
 #[test]

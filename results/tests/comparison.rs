@@ -1,10 +1,10 @@
 //! What comparisons of believable records say, from the record to the sentence.
 
 use unstall_results::compare::{compare, compare_unpaired};
-use unstall_results::comparison::{Cell, Comparison, Decision, Outcome, Scale, Verdict};
+use unstall_results::comparison::{Cell, Comparison, Decision, Metric, Outcome, Scale, Verdict};
 use unstall_results::level::Level;
 use unstall_results::policy::{Policy, Unpaired};
-use unstall_results::record::RunRecord;
+use unstall_results::record::{ErrorKind, RunRecord};
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 /// The comparison as text: all sentences, then one line per cell.
@@ -514,4 +514,88 @@ fn an_endpoint_that_only_one_session_reached_can_not_pass() {
         reasons.contains("Only one version was measured"),
         "{reasons}"
     );
+}
+
+/// Two records of one version, and a policy that judges them.
+fn apart() -> (RunRecord, RunRecord, Policy) {
+    let endpoints = [
+        EndpointSpec::new("GET a", 20.0),
+        EndpointSpec::new("GET b", 20.0),
+    ];
+    let before = run_record(3, 8_000, &endpoints);
+    let policy = Policy {
+        unpaired: Unpaired::Judge,
+        ..Policy::default()
+    };
+    (before.clone(), before, policy)
+}
+
+#[test]
+fn a_percentile_that_failures_reach_into_is_open_between_sessions_too() {
+    let (mut before, mut after, policy) = apart();
+    let verdict = |before: &RunRecord, after: &RunRecord| {
+        compare_unpaired(before, after, &policy).expect("comparable")
+    };
+    // Few failures, and the 99th percentile is the first failure or next to it.
+    for record in [&mut before, &mut after] {
+        let samples = record.blocks[0].endpoints.get_mut("GET b").expect("there");
+        samples.errors.insert(ErrorKind::Status, 79);
+        samples.failed.record_us_times(1_000, 79);
+    }
+    let comparison = verdict(&before, &after);
+    let p99 = comparison.cells.iter().find(|cell| {
+        cell.endpoint.as_deref() == Some("GET b") && cell.metric == Metric::ResponseP99
+    });
+    let p99 = p99.expect("it has a cell");
+    assert!(p99.judged, "{p99:?}");
+    assert_eq!(p99.outcome, Outcome::Inconclusive { pairs_needed: None });
+    assert_eq!(comparison.verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn what_only_one_session_or_none_came_to_is_no_pass() {
+    let (before, after, policy) = apart();
+    let verdict = |before: &RunRecord, after: &RunRecord| {
+        compare_unpaired(before, after, &policy)
+            .expect("comparable")
+            .verdict
+    };
+    assert_eq!(verdict(&before, &after), Verdict::Pass);
+    let mut stopped = before.clone();
+    stopped.interrupted = true;
+    for (one, other) in [(&stopped, &after), (&after, &stopped)] {
+        let comparison = compare_unpaired(one, other, &policy).expect("comparable");
+        assert_eq!(comparison.verdict, Verdict::Inconclusive);
+        assert_eq!(
+            comparison.next_action,
+            "Measure both versions in one session with `unstall ab`."
+        );
+        assert!(
+            comparison
+                .validity
+                .warnings
+                .iter()
+                .any(|of| of.contains("stopped before its plan was done")),
+            "{:?}",
+            comparison.validity.warnings
+        );
+    }
+    // A level that the first session didn't come to.
+    let both = |record: &RunRecord| {
+        let mut both = record.clone();
+        let mut higher = record.blocks[0].clone();
+        higher.level = 50;
+        both.blocks.push(higher);
+        both.load.levels = vec![20, 50];
+        both
+    };
+    let (whole, mut without) = (both(&after), both(&before));
+    assert_eq!(verdict(&whole, &whole), Verdict::Pass);
+    without.blocks.pop();
+    assert_eq!(verdict(&without, &whole), Verdict::Inconclusive);
+    assert_eq!(verdict(&without, &without), Verdict::Inconclusive);
+    // An endpoint that nobody asked for.
+    let mut unasked = before.clone();
+    unasked.blocks[0].endpoints.remove("GET b");
+    assert_eq!(verdict(&unasked, &unasked), Verdict::Inconclusive);
 }

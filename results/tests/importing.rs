@@ -11,6 +11,7 @@ use unstall_results::comparison::{Metric, Outcome, Verdict};
 use unstall_results::import::{ImportError, ImportForm, ImportOptions, LogUnit, import};
 use unstall_results::policy::Policy;
 use unstall_results::record::{EndpointSamples, ErrorKind, RunRecord};
+use unstall_results::slo::SloOutcome;
 use unstall_results::summary::summarise;
 use unstall_results::synthetic::{EndpointSpec, run_record};
 
@@ -178,6 +179,99 @@ fn points_of_k6_are_counted_by_name_and_kind() {
     let good = &block.endpoints["GET it"];
     assert!(good.completed > 0 && good.errors.is_empty());
     assert_eq!(good.response.count(), good.completed);
+}
+
+#[test]
+fn a_failure_of_k6_is_one_whatever_tags_tell_it() {
+    let point = |tags: &str| {
+        format!(
+            "{{\"type\":\"Point\",\"metric\":\"http_req_duration\",\"data\":{{\"time\":\
+             \"2026-01-01T00:00:00Z\",\"value\":12,\"tags\":{{\"name\":\"a\",\"method\":\"GET\"{tags}}}}}}}\n"
+        )
+    };
+    let read = |tags: &str| {
+        let options = options(ImportForm::K6, "points.json");
+        let record = import(point(tags).as_bytes(), &options).unwrap();
+        let samples = record.blocks[0].endpoints["GET a"].clone();
+        let missing = record.arms["run"]
+            .imported
+            .as_ref()
+            .unwrap()
+            .missing
+            .join("\n");
+        (samples, missing)
+    };
+    for (tags, kind) in [
+        (
+            ",\"expected_response\":\"false\",\"error_code\":\"1050\"",
+            ErrorKind::Timeout,
+        ),
+        (",\"error_code\":\"1101\"", ErrorKind::Dns),
+        (",\"expected_response\":\"false\"", ErrorKind::Status),
+        (
+            ",\"expected_response\":\"false\",\"status\":\"200\"",
+            ErrorKind::Status,
+        ),
+        (",\"status\":\"503\"", ErrorKind::Status),
+    ] {
+        let (samples, missing) = read(tags);
+        assert_eq!(samples.errors, [(kind, 1)].into(), "{tags}");
+        assert_eq!((samples.completed, samples.response.count()), (0, 0));
+        assert!(!missing.contains("failed:"), "{missing}");
+    }
+    for good in [
+        ",\"status\":\"200\"",
+        ",\"expected_response\":\"true\",\"status\":\"404\"",
+    ] {
+        assert_eq!(read(good).0.completed, 1, "{good}");
+    }
+    let (samples, missing) = read("");
+    assert_eq!(samples.completed, 1);
+    assert!(missing.contains("Whether 1 request failed"), "{missing}");
+}
+
+#[test]
+fn what_wrk_printed_without_its_head_is_refused() {
+    let text = String::from_utf8(fixture("wrk.txt")).unwrap();
+    let headless: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.contains("threads and"))
+        .collect();
+    let error = import(
+        headless.join("\n").as_bytes(),
+        &options(ImportForm::Wrk, "wrk.txt"),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("threads and M connections"), "{error}");
+}
+
+#[test]
+fn no_objective_is_missed_by_the_numbers_of_another_tool() {
+    let record = imported("wrk.txt");
+    let with = |slo: &str, record: &RunRecord| {
+        let text = format!("unpaired = \"judge\"\n[[slo]]\nslo = \"{slo}\"\n");
+        let policy = Policy::parse(&text, Path::new("policy.toml")).unwrap();
+        let comparison = compare_unpaired(record, record, &policy).unwrap();
+        assert_eq!(comparison.verdict, Verdict::Inconclusive, "{slo}");
+        assert_eq!(comparison.slos.len(), 1, "{slo}");
+        comparison.slos[0].clone()
+    };
+    for slo in ["max<1us", "max<1000s", "p99<1us", "errors<0.001%"] {
+        let finding = with(slo, &record);
+        assert_ne!(finding.outcome, SloOutcome::Missed, "{slo}");
+    }
+    // What the tool stated is shown.
+    let stated = &record.arms["run"].imported.as_ref().unwrap().percentiles;
+    let longest = stated.values().next().unwrap().last().unwrap();
+    assert_eq!(longest.share, 1.0);
+    assert_eq!(with("max<1000s", &record).value, Some(longest.us / 1_000.0));
+    // Failures of which only the number is known count.
+    let mut failing = record.clone();
+    for samples in failing.blocks[0].endpoints.values_mut() {
+        samples.completed = 97;
+        samples.errors = [(ErrorKind::Status, 3)].into();
+    }
+    assert_eq!(with("errors<1%", &failing).value, Some(3.0));
 }
 
 #[test]

@@ -68,6 +68,25 @@ fn what_came_after_a_look_changes_nothing() {
 }
 
 #[test]
+fn a_fault_after_a_look_changes_nothing_either() {
+    let at = judged(&stopped(10, 1.12));
+    let mut beyond = stopped(13, 1.12);
+    for block in &mut beyond.blocks[22..24] {
+        block.validity.ok = false;
+        block.validity.reasons = vec!["the generator was late".to_owned()];
+    }
+    let beyond = judged(&beyond);
+    assert_eq!(at.verdict, beyond.verdict);
+    assert_eq!(at.cells, beyond.cells);
+    let warned = beyond.validity.warnings.join("\n");
+    assert!(warned.contains("the generator was late"), "{warned}");
+    // A session that came to its end has no pairs that didn't count.
+    let mut whole = stopped(24, 1.12);
+    whole.blocks[46].validity.ok = false;
+    assert_eq!(judged(&whole).verdict, Verdict::Invalid);
+}
+
+#[test]
 fn before_the_first_look_nothing_is_judged() {
     let comparison = judged(&stopped(9, 3.0));
     assert_eq!(comparison.verdict, Verdict::Inconclusive);

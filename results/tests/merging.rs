@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use unstall_results::compare::compare;
+use unstall_results::comparison::Verdict;
 use unstall_results::merge::{MergeError, MergeOptions, meaning, merge, order};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
+use unstall_results::store;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 fn session(seed: u64, pairs: u32, day: u32) -> RunRecord {
@@ -118,6 +120,17 @@ fn what_differs_is_listed_at_once() {
     let both = merged(&[&first, &soft], false).unwrap();
     let told = both.merged.unwrap().differences;
     assert_eq!(told, ["kernel: 6.18.0 in 0.json, 6.18.1 in 1.json"]);
+    // Nor is it kept back that two builds could not be told apart.
+    let unnamed = |mut session: RunRecord| {
+        session.arms.get_mut("before").unwrap().git = None;
+        session
+    };
+    let both = merged(&[&unnamed(first), &unnamed(session(2, 6, 2))], false).unwrap();
+    let told = both.merged.unwrap().differences;
+    assert_eq!(
+        told,
+        ["commit of before: not known of any session, and taken for the same"]
+    );
 }
 
 #[test]
@@ -152,6 +165,9 @@ fn of_a_stopped_session_whole_pairs_are_kept() {
     }
     samples.response = shorter;
     stopped.validate().unwrap();
+    // How long it would be was not settled beforehand.
+    let refused = merged(&[&first, &stopped], true).unwrap_err();
+    assert!(refused.to_string().contains("leave --planned out"));
     let both = merged(&[&first, &stopped], false).unwrap();
     both.validate().unwrap();
     let told = &both.merged.as_ref().unwrap().sessions[1];
@@ -192,4 +208,29 @@ fn a_search_is_no_session() {
         error.to_string().contains("0.json: it is a search"),
         "{error}"
     );
+}
+
+#[test]
+fn a_pair_that_stayed_invalid_is_merged_and_read_again() {
+    let (mut first, second) = (session(1, 10, 1), session(2, 10, 2));
+    first.blocks[7].validity.ok = false;
+    first.blocks[7].validity.reasons = vec!["the generator was late".to_owned()];
+    let both = merged(&[&first, &second], false).unwrap();
+    assert_eq!((both.load.pairs, &both.load.looks[..]), (20, &[10, 20][..]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both.json");
+    store::write(&path, &both).unwrap();
+    let read = store::read(&path).unwrap();
+    let comparison = compare(&read, &Policy::default()).unwrap();
+    assert_eq!(comparison.verdict, Verdict::Invalid);
+    assert!(comparison.reasons[0].contains("the generator was late"));
+    // Of sessions that were stopped in their first pair there is nothing to put together.
+    let begun = |of: &RunRecord| {
+        let mut begun = of.clone();
+        begun.blocks.truncate(1);
+        begun.interrupted = true;
+        begun
+    };
+    let nothing = merged(&[&begun(&first), &begun(&second)], false).unwrap_err();
+    assert!(matches!(nothing, MergeError::Unsound(_)), "{nothing}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Comparison, Decision, Outcome, Verdict};
 use unstall_results::policy::{Consequence, Policy};
-use unstall_results::record::RunRecord;
+use unstall_results::record::{Block, ErrorKind, RunRecord};
 use unstall_results::slo::{SloFinding, SloOutcome};
 use unstall_results::synthetic::{EndpointSpec, add_open, record, run_record};
 
@@ -305,4 +305,106 @@ fn a_rule_moves_the_margins_of_what_it_is_about_and_of_nothing_else() {
     assert_eq!(floor[0].1, Outcome::WithinLimit);
     let advisory = outcomes(&format!("{rule}judged = false"));
     assert_eq!((advisory[0].2, advisory[1].2), (false, true));
+}
+
+/// Takes all of an endpoint out of the blocks that `chosen` picks, as if nobody had asked for it.
+fn forget(record: &mut RunRecord, endpoint: &str, chosen: impl Fn(&Block) -> bool) {
+    for block in record.blocks.iter_mut().filter(|block| chosen(block)) {
+        let samples = block.endpoints.remove(endpoint).expect("it is there");
+        block.completed -= samples.completed;
+    }
+}
+
+#[test]
+fn what_nobody_asked_for_keeps_its_row_and_passes_nothing() {
+    let two = [usual(), EndpointSpec::new("GET other", 20.0)];
+    let mut measured = record(1, 10, 400, &two);
+    forget(&mut measured, "GET other", |_| true);
+    // Only the objective is about it: no cell of it is judged.
+    let only_errors = "judge = [\"error_rate\"]\n";
+    for alternative in [None, Some(0.5)] {
+        measured.scenario.endpoints[1].share = alternative;
+        for slo in ["errors<1%", "p95<1s", "max<10s"] {
+            let rule = format!("{only_errors}[[slo]]\nendpoint = \"GET other\"\nslo = \"{slo}\"\n");
+            let comparison = compare(&measured, &policy(&rule)).expect("two arms");
+            let finding = only(&comparison);
+            assert!(
+                matches!(finding.outcome, SloOutcome::CantTell { .. }),
+                "{slo}: {finding:?}"
+            );
+            assert_eq!(finding.value, None, "{slo}");
+            assert_eq!(comparison.verdict, Verdict::Inconclusive, "{slo}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_stopped_streaming_keeps_no_objective_of_its_first_item() {
+    let mut measured = record(1, 10, 400, &[usual()]);
+    for block in &mut measured.blocks {
+        if block.arm == "before" {
+            let samples = block.endpoints.get_mut("GET usage").expect("it is there");
+            samples.ttft = Some(samples.response.clone());
+        }
+    }
+    let rules = "judge = [\"error_rate\"]\n[[slo]]\nslo = \"ttft.p95<500s\"\n";
+    let comparison = judged(&measured, &policy(rules));
+    assert!(matches!(
+        only(&comparison).outcome,
+        SloOutcome::CantTell { .. }
+    ));
+    assert_eq!(comparison.verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn a_block_without_a_request_is_no_proof_that_one_took_too_long() {
+    let two = [usual(), EndpointSpec::new("GET other", 20.0)];
+    let mut measured = record(1, 10, 400, &two);
+    forget(&mut measured, "GET other", |block| {
+        block.pair == 3 && block.arm == "after"
+    });
+    let with = |slo: &str| {
+        let rule = format!("[[slo]]\nendpoint = \"GET other\"\nslo = \"{slo}\"\n");
+        judged(&measured, &policy(&rule))
+    };
+    let open = with("max<1000s");
+    assert!(matches!(only(&open).outcome, SloOutcome::CantTell { .. }));
+    assert!(only(&open).value.is_some(), "the others have a longest");
+    assert_eq!(open.verdict, Verdict::Inconclusive);
+    assert_eq!(only(&with("max<1ms")).outcome, SloOutcome::Missed);
+}
+
+#[test]
+fn before_the_first_look_only_proof_is_said() {
+    let mut stopped = record(1, 9, 400, &[usual()]);
+    stopped.load.looks = vec![10, 16, 24];
+    stopped.load.pairs = 24;
+    stopped.interrupted = true;
+    for slo in ["p95<20ms", "p95<900ms", "errors<90%"] {
+        let comparison = judged(&stopped, &policy(&format!("[[slo]]\nslo = \"{slo}\"\n")));
+        assert_eq!(
+            only(&comparison).outcome,
+            SloOutcome::CantTell {
+                pairs_needed: Some(10),
+                requests_needed: None
+            },
+            "{slo}"
+        );
+        assert_eq!(comparison.verdict, Verdict::Inconclusive, "{slo}");
+    }
+    let proof = judged(&stopped, &slo("max<1ms"));
+    assert_eq!(proof.verdict, Verdict::Regression);
+}
+
+#[test]
+fn counts_beyond_all_measure_are_no_panic() {
+    let mut measured = record(1, 10, 400, &[usual()]);
+    measured.scenario.endpoints[0].share = Some(1.0);
+    for block in &mut measured.blocks {
+        let samples = block.endpoints.get_mut("GET usage").expect("it is there");
+        samples.completed = u64::MAX;
+        samples.errors.insert(ErrorKind::Status, u64::MAX);
+    }
+    let comparison = compare(&measured, &slo("errors<0.1%")).expect("two arms");
+    assert_eq!(comparison.slos.len(), 1);
 }

@@ -8,6 +8,8 @@ use clap::Args;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
+use unstall_bench_harness::command_line::shell_path;
+
 /// How it is judged.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyArguments {
@@ -46,8 +48,8 @@ impl PolicyArguments {
 
     /// As it stands in a command line.
     pub(crate) fn words(&self) -> String {
-        self.file
-            .as_ref()
-            .map_or_else(String::new, |path| format!(" --policy {}", path.display()))
+        self.file.as_ref().map_or_else(String::new, |path| {
+            format!(" --policy {}", shell_path(path))
+        })
     }
 }

@@ -55,6 +55,12 @@ impl ReportArguments {
         self.format.unwrap_or_else(of_suffix)
     }
 
+    /// The form as it was asked for by name.
+    pub(crate) fn format_given(&self) -> Option<String> {
+        let value = self.format?.to_possible_value()?;
+        Some(value.get_name().to_owned())
+    }
+
     /// Whether stdout gets the document and nothing else, as with `--json`.
     pub(crate) fn prints_document(&self) -> bool {
         self.out.is_none() && self.format() == ReportFormat::Json

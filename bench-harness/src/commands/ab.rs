@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstall_bench_harness::engine::{Amount, LoadModel, Stop};
 use unstall_bench_harness::floor;
 use unstall_results::design::Design;
+use unstall_results::policy::Policy;
 use unstall_results::record::{Load, RunRecord};
 use unstall_scenarios::plan::Plan;
 
@@ -46,6 +47,66 @@ pub(crate) fn execute(arguments: &AbArguments, console: &Console) -> anyhow::Res
     Ok(outcome)
 }
 
+/// All that is looked at before anything is started.
+struct Prepared {
+    policy: Policy,
+    before: Version,
+    after: Version,
+    plans: Vec<Arc<Plan>>,
+    exports: ExportFiles,
+    sessions: Vec<Session>,
+}
+
+impl Prepared {
+    /// Reads everything, and lets `expects` have a look at each record's head.
+    fn of(
+        arguments: &AbArguments,
+        expects: &dyn Fn(&RunRecord) -> anyhow::Result<()>,
+        console: &Console,
+    ) -> anyhow::Result<Self> {
+        let access = arguments.access.resolve(console)?;
+        let before = Version::parse(&arguments.before, SIDES, &access)?;
+        let after = Version::parse(&arguments.after, SIDES, &access)?;
+        arguments.access.refuse_unused(&[&before, &after])?;
+        let policy = arguments.policy.read()?;
+        let inputs = inputs::gather(arguments.scenario.variables.clone());
+        let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
+        let common = &arguments.scenario;
+        let exports = ExportFiles::check(&common.exports, common.force)?;
+        let sessions = plans
+            .iter()
+            .map(|plan| open(arguments, &before, &after, Arc::clone(plan), policy.alpha))
+            .collect::<anyhow::Result<Vec<Session>>>()?;
+        for session in &sessions {
+            expects(&session.record)?;
+        }
+        let measured = sessions.iter().map(|session| &session.record);
+        let measured: Vec<_> = measured.map(|of| (&of.scenario, &of.load)).collect();
+        policy.check_plans(&measured)?;
+        Ok(Self {
+            policy,
+            before,
+            after,
+            plans,
+            exports,
+            sessions,
+        })
+    }
+}
+
+/// Whether it could be measured as far as can be known without starting anything: scenario, policy and
+/// design, and what `expects` says of each record's head.
+///
+/// # Errors
+/// As for [`measure`].
+pub(crate) fn check(
+    arguments: &AbArguments,
+    expects: &dyn Fn(&RunRecord) -> anyhow::Result<()>,
+    console: &Console,
+) -> anyhow::Result<()> {
+    Prepared::of(arguments, expects, console).map(|_| ())
+}
+
 /// Measures both versions, after `expects` has had a look at each record's head.
 ///
 /// # Errors
@@ -56,25 +117,14 @@ pub(crate) fn measure(
     console: &Console,
     stop: &Stop,
 ) -> anyhow::Result<Judgement> {
-    let access = arguments.access.resolve(console)?;
-    let before = Version::parse(&arguments.before, SIDES, &access)?;
-    let after = Version::parse(&arguments.after, SIDES, &access)?;
-    arguments.access.refuse_unused(&[&before, &after])?;
-    let policy = arguments.policy.read()?;
-    let inputs = inputs::gather(arguments.scenario.variables.clone());
-    let plans = opening::plans(&arguments.scenario.scenarios, &inputs)?;
-    let common = &arguments.scenario;
-    let exports = ExportFiles::check(&common.exports, common.force)?;
-    let sessions = plans
-        .iter()
-        .map(|plan| open(arguments, &before, &after, Arc::clone(plan), policy.alpha))
-        .collect::<anyhow::Result<Vec<Session>>>()?;
-    for session in &sessions {
-        expects(&session.record)?;
-    }
-    let measured = sessions.iter().map(|session| &session.record);
-    let measured: Vec<_> = measured.map(|of| (&of.scenario, &of.load)).collect();
-    policy.check_plans(&measured)?;
+    let Prepared {
+        policy,
+        before,
+        after,
+        plans,
+        exports,
+        sessions,
+    } = Prepared::of(arguments, expects, console)?;
     for version in [&before, &after] {
         version.reachable(&plans)?;
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{Style, certificate};
-use unstall_results::calibration::{Certificate, certify, is_of_a_kind};
+use unstall_results::calibration::{self, Certificate, certify, is_of_a_kind};
 use unstall_results::comparison::Verdict;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
@@ -22,6 +22,8 @@ use crate::{identity, interrupt, record_file};
 
 /// The certificate's file name.
 const CERTIFICATE: &str = "calibration.json";
+/// Where the first session goes: the place of any, before one is measured.
+const FIRST_SESSION: &str = "session-001.json";
 /// How long sessions take together, where their number isn't given.
 const MINUTES_USUAL: f64 = 10.0;
 /// And how many there are at least and at most.
@@ -42,6 +44,9 @@ pub(crate) fn execute(arguments: CalibrateArguments, console: &Console) -> anyho
     let seed = identity::seed(arguments.start.seed);
     let stop = interrupt::listen()?;
     let mut ab = arguments.into_ab();
+    // A certificate must be of what this command line asks for, also where no session is missing.
+    ab.scenario.out = Some(folder.path.join(FIRST_SESSION));
+    ab::check(&ab, &of_a_kind_with(folder.sessions.first()), console)?;
     let mut goal = wanted.or_else(|| folder.fitting());
     folder.announce(goal, console);
     while goal.is_none_or(|goal| folder.count() < goal) && !stop.is_requested() {
@@ -63,6 +68,14 @@ pub(crate) fn execute(arguments: CalibrateArguments, console: &Console) -> anyho
     Ok(outcome(&certificate, &path, goal, console))
 }
 
+/// Whether a planned session is of the same calibration as those that are there.
+fn of_a_kind_with(first: Option<&RunRecord>) -> impl Fn(&RunRecord) -> anyhow::Result<()> {
+    move |record| match first {
+        Some(first) => Ok(is_of_a_kind(first, record, false)?),
+        None => Ok(()),
+    }
+}
+
 /// One whole session; `None` if it was interrupted, which it may be before its first block.
 fn session(
     ab: &AbArguments,
@@ -70,11 +83,7 @@ fn session(
     console: &Console,
     stop: &Stop,
 ) -> anyhow::Result<Option<RunRecord>> {
-    let expects = |record: &RunRecord| match first {
-        Some(first) => Ok(is_of_a_kind(first, record, false)?),
-        None => Ok(()),
-    };
-    let mut judgement = match ab::measure(ab, &expects, console, stop) {
+    let mut judgement = match ab::measure(ab, &of_a_kind_with(first), console, stop) {
         Ok(judgement) => judgement,
         Err(_) if stop.is_requested() => return Ok(None),
         Err(error) => return Err(error),
@@ -191,7 +200,11 @@ impl Folder {
     /// How many sessions like these fit into the usual time; `None` while nobody knows how long
     /// one takes.
     fn fitting(&self) -> Option<u32> {
-        let minutes = self.sessions.iter().map(minutes).reduce(f64::max)?;
+        let minutes = self
+            .sessions
+            .iter()
+            .map(calibration::minutes)
+            .reduce(f64::max)?;
         let (least, most) = SESSIONS_USUAL;
         // A session without a length gives as many as there may be.
         Some(((MINUTES_USUAL / minutes) as u32).clamp(least, most))
@@ -205,7 +218,11 @@ impl Folder {
                 .to_owned(),
             Some(goal) => {
                 let left = goal.saturating_sub(there);
-                let each = self.sessions.iter().map(minutes).reduce(f64::max);
+                let each = self
+                    .sessions
+                    .iter()
+                    .map(calibration::minutes)
+                    .reduce(f64::max);
                 let about = each.map(|each| format!(", about {:.0} min", each * f64::from(left)));
                 format!(
                     "{there} of {goal} sessions are there, {left} to measure{}",
@@ -231,14 +248,6 @@ impl Folder {
         file.persist(&path).with_context(failed)?;
         Ok(path)
     }
-}
-
-/// From the first block's beginning to the end of the last one.
-fn minutes(record: &RunRecord) -> f64 {
-    let begin = record.blocks.first().map_or(0, |of| of.started_mono_ns);
-    let end = record.blocks.last();
-    let end = end.map_or(0, |of| of.started_mono_ns.saturating_add(of.wall_ns));
-    end.saturating_sub(begin) as f64 / 60e9
 }
 
 /// The number in `session-007.json`.

@@ -2,10 +2,9 @@
 
 mod github;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use unstall_reports::junit;
 use unstall_reports::markdown::{self, Limit, Placement};
 
@@ -16,6 +15,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement;
 use crate::judgement::certified::{self, Certified};
 use crate::record_file;
+use unstall_bench_harness::command_line::{shell_path, shell_paths, shell_word};
 
 pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::Result<Outcome> {
     refuse_to_lose_a_file(arguments)?;
@@ -31,17 +31,15 @@ pub(crate) fn execute(arguments: &GateArguments, console: &Console) -> anyhow::R
     let report = judgement.report("Latency gate", &command_line(arguments));
     let mut outcome = judgement.outcome(console);
     if let Some(path) = &arguments.junit {
-        write(path, &junit::render(&report))?;
+        record_file::write_text(path, "the test cases", &junit::render(&report))?;
         let file = FileDocument::new(FileKind::Junit, path);
         outcome.content.files.push(file);
     }
     let marker = arguments.marker.as_deref();
     if let Some(path) = &arguments.markdown {
         let limit = Limit::Comment;
-        write(
-            path,
-            &markdown::render(&report, Placement { limit, marker }),
-        )?;
+        let text = markdown::render(&report, Placement { limit, marker });
+        record_file::write_text(path, "the summary", &text)?;
         let file = FileDocument::new(FileKind::Markdown, path);
         outcome.content.files.push(file);
     }
@@ -64,40 +62,39 @@ fn refuse_to_lose_a_file(arguments: &GateArguments) -> anyhow::Result<()> {
                 .chain(&arguments.policy.file)
                 .chain(&arguments.certificate);
             record_file::refuse_to_replace(option, path, inputs.map(PathBuf::as_path))?;
+            let baselines = arguments.baseline.as_ref();
+            let baselines = baselines.and_then(|folder| folder.canonicalize().ok());
+            if let (Some(folder), Ok(path)) = (baselines, path.canonicalize())
+                && path.starts_with(folder)
+                && path.extension().is_some_and(|suffix| suffix == "json")
+            {
+                bail!(
+                    "{option} {} would replace a record in the folder of baselines; name another file",
+                    path.display()
+                );
+            }
         }
     }
-    if arguments.junit.is_some() && arguments.junit == arguments.markdown {
-        bail!("--junit and --markdown name the same file; name two");
+    match (&arguments.junit, &arguments.markdown) {
+        (Some(junit), Some(markdown)) if record_file::is_same_file(junit, markdown) => {
+            bail!("--junit and --markdown name the same file; name two")
+        }
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| {
-        format!(
-            "{} could not be written; choose another place",
-            path.display()
-        )
-    })
 }
 
 fn command_line(arguments: &GateArguments) -> String {
-    let records: Vec<String> = arguments
-        .records
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
     let certificate = certified::words(arguments.certificate.as_deref());
     let baseline = arguments.baseline.as_ref().map(|folder| {
         format!(
             " --baseline {} --branch {}",
-            folder.display(),
-            arguments.branch
+            shell_path(folder),
+            shell_word(&arguments.branch)
         )
     });
     format!(
         "unstall gate {}{}{}{}",
-        records.join(" "),
+        shell_paths(&arguments.records),
         baseline.unwrap_or_default(),
         arguments.policy.words(),
         certificate

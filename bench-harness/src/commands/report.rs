@@ -1,9 +1,7 @@
 //! `unstall report`: records as one HTML file, as Markdown, JSON or CSV.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use unstall_reports::{csv, html, markdown};
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
@@ -14,6 +12,7 @@ use crate::document::{FileDocument, FileKind};
 use crate::judgement::certified::{self, Certified};
 use crate::judgement::{self, Judgement};
 use crate::record_file;
+use unstall_bench_harness::command_line::{shell_path, shell_paths};
 
 const TITLE: &str = "Latency report";
 
@@ -39,7 +38,7 @@ pub(crate) fn execute(arguments: &ReportArguments, console: &Console) -> anyhow:
     let mut outcome = judgement.outcome(console);
     match out {
         Some(path) => {
-            write(&path, &text)?;
+            record_file::write_text(&path, "the report", &text)?;
             let line = format!("Report: {}\n", path.display());
             outcome.text.push_str(&line);
             let file = FileDocument::new(FileKind::Report, &path);
@@ -74,18 +73,17 @@ fn rendered(
 }
 
 fn command_line(arguments: &ReportArguments) -> String {
-    let records = arguments.records.iter();
-    let records: Vec<String> = records.map(|path| path.display().to_string()).collect();
     let mut command = format!(
         "unstall report {}{}{}",
-        records.join(" "),
+        shell_paths(&arguments.records),
         arguments.policy.words(),
         certified::words(arguments.certificate.as_deref())
     );
-    match &arguments.out {
-        Some(out) => command.push_str(&format!(" -o {}", out.display())),
-        None if arguments.format() == ReportFormat::Html => {}
-        None => command.push_str(" --format md"),
+    if let Some(out) = &arguments.out {
+        command.push_str(&format!(" -o {}", shell_path(out)));
+    }
+    if let Some(format) = arguments.format_given() {
+        command.push_str(&format!(" --format {format}"));
     }
     command
 }
@@ -97,16 +95,8 @@ pub(crate) fn write_html(
     title: &str,
     command: &str,
 ) -> anyhow::Result<()> {
-    write(path, &html::render(&judgement.report(title, command)))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| {
-        format!(
-            "the report {} could not be written; choose another place",
-            path.display()
-        )
-    })
+    let page = html::render(&judgement.report(title, command));
+    record_file::write_text(path, "the report", &page)
 }
 
 /// Records of one version are shown as they are; two of them that can be compared, compared.

@@ -1,7 +1,6 @@
 //! A session that is judged at looks on its way, and ends at the first that settles it.
 
 use unstall_results::compare::compare;
-use unstall_results::comparison::Verdict;
 use unstall_results::policy::Policy;
 use unstall_results::record::RunRecord;
 
@@ -45,13 +44,13 @@ impl Agenda for Looking {
     }
 }
 
-/// Whether more pairs would be for nothing: passed, regressed, or spoiled by faults that stay.
+/// Whether the session ends with these pairs.
 fn is_settled(record: &RunRecord, policy: &Policy) -> bool {
     let mut so_far = record.clone();
     // The last block is whole: a record is only called interrupted while more is to come.
     so_far.interrupted = false;
     match compare(&so_far, policy) {
-        Ok(comparison) => comparison.verdict != Verdict::Inconclusive,
+        Ok(comparison) => comparison.verdict.is_settled(),
         // It is judged, and the error told, when the session is over.
         Err(_) => false,
     }

@@ -1,5 +1,6 @@
 //! What the gate said, held against what it had to say.
 
+use unstall_results::compare::tells_order_effect;
 use unstall_results::comparison::{Cell, Comparison, Metric, Outcome, Verdict};
 
 use super::case::Expected;
@@ -25,9 +26,14 @@ pub(crate) enum State {
 pub(super) fn hold(expected: Expected, share: f64, comparison: &Comparison) -> State {
     let said = said(comparison);
     match (expected, comparison.verdict) {
-        // A fault of the machine's own says nothing about the rule.
-        (Expected::NoAlarm, Verdict::Invalid | Verdict::Pass | Verdict::Inconclusive)
+        (Expected::NoAlarm, Verdict::Pass | Verdict::Inconclusive)
         | (Expected::Quiet, Verdict::Pass) => State::Met,
+        // Who is second was made slower by less than spoils a comparison, and exit code 3 stops a
+        // merge as an alarm does.
+        (Expected::NoAlarm, Verdict::Invalid) if is_blamed_on_order(comparison) => {
+            State::Missed(said)
+        }
+        // A fault of the machine's own says nothing about the rule.
         (_, Verdict::Invalid) => State::Unseen(said),
         (Expected::Quiet, Verdict::Inconclusive) => State::Unseen(said),
         (Expected::Quiet | Expected::NoAlarm, Verdict::Regression) => State::Missed(said),
@@ -43,6 +49,11 @@ pub(super) fn hold(expected: Expected, share: f64, comparison: &Comparison) -> S
         }
         (Expected::AlarmIfSeen | Expected::Alarm(None), Verdict::Pass) => State::Missed(said),
     }
+}
+
+fn is_blamed_on_order(comparison: &Comparison) -> bool {
+    let mut faults = comparison.validity.faults.iter();
+    faults.any(|fault| tells_order_effect(fault))
 }
 
 /// Whether a change of this share would have been found in nearly every such session, by one of
@@ -99,7 +110,7 @@ mod tests {
     use super::*;
     use unstall_results::compare::compare;
     use unstall_results::policy::Policy;
-    use unstall_results::synthetic::{EndpointSpec, record};
+    use unstall_results::synthetic::{EndpointSpec, SessionSpec, record};
 
     fn compared(spec: EndpointSpec) -> Comparison {
         compare(&record(3, 10, 400, &[spec]), &Policy::default()).expect("two arms")
@@ -139,10 +150,20 @@ mod tests {
             State::Unseen(_)
         ));
         unsure.verdict = Verdict::Invalid;
-        assert!(matches!(
-            hold(Expected::Quiet, 0.0, &unsure),
-            State::Unseen(_)
-        ));
+        for expected in [Expected::Quiet, Expected::NoAlarm] {
+            let held = hold(expected, 0.0, &unsure);
+            assert!(matches!(held, State::Unseen(_)), "{held:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_second_spoils_nothing() {
+        let mut session = SessionSpec::new(3, 20, 400, &[EndpointSpec::new("GET work", 30.0)]);
+        session.position = 0.3;
+        let spoilt = compare(&session.record(), &Policy::default()).expect("two arms");
+        assert_eq!(spoilt.verdict, Verdict::Invalid, "{:?}", spoilt.reasons);
+        let held = hold(Expected::NoAlarm, 0.0, &spoilt);
+        assert!(matches!(held, State::Missed(_)), "{held:?}");
     }
 
     #[test]

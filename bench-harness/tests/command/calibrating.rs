@@ -75,6 +75,27 @@ fn sessions_are_kept_go_on_and_make_a_certificate() {
     calibrate(folder.path(), &service.url(), &other)
         .assert_code(2)
         .assert_stderr(&["pairs 5 there, 6 here", "a folder of their own"]);
+    // Also where no session is missing, and the certificate stays what it was.
+    let written = std::fs::read(folder.path().join("cal/calibration.json")).expect("a file");
+    let none_missing = ["--pairs", "6", "--requests", "40", "--sessions", "2"];
+    calibrate(folder.path(), &service.url(), &none_missing)
+        .assert_code(2)
+        .assert_stderr(&["pairs 5 there, 6 here"]);
+    let elsewhere = [&small[..], &["--sessions", "2"]].concat();
+    calibrate(folder.path(), "http://127.0.0.1:9", &elsewhere)
+        .assert_code(2)
+        .assert_stderr(&["target ", "a folder of their own"]);
+    std::fs::write(
+        folder.path().join("void.toml"),
+        "[[rule]]\nendpoint = \"GET /nothing\"\nlimit = 30\n",
+    )
+    .expect("a policy");
+    let void = [&small[..], &["--sessions", "2", "--policy", "void.toml"]].concat();
+    calibrate(folder.path(), &service.url(), &void)
+        .assert_code(2)
+        .assert_stderr(&["void.toml:2:12", "matches no endpoint"]);
+    let still = std::fs::read(folder.path().join("cal/calibration.json")).expect("a file");
+    assert_eq!(still, written);
     judging(folder.path());
 }
 
@@ -117,6 +138,14 @@ fn judging(folder: &Path) {
     );
     let spots = tight.document()["comparisons"][0]["blind_spots"].to_string();
     assert!(spots.contains("the limit is 3.5 %"), "{spots}");
+
+    // Nobody counted the false alarms of this rule.
+    assert!(spots.contains("of another policy"), "{spots}");
+    let notes = tight.document()["notes"].to_string();
+    assert!(
+        notes.contains("of another policy") && !notes.contains("a rate of"),
+        "{notes}"
+    );
 
     let elsewhere = text.replace("\"class\": \"", "\"class\": \"other-");
     std::fs::write(folder.join("elsewhere.json"), elsewhere).expect("a file");

@@ -18,6 +18,7 @@ mod proving;
 mod records;
 mod results;
 mod secure_server;
+mod stored;
 mod streams;
 mod test_proxy;
 mod tls;

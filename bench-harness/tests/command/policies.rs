@@ -4,18 +4,14 @@
 use std::path::Path;
 
 use crate::program::{Call, call};
+use crate::stored::{endpoint, write};
 use serde_json::Value;
 use unstall_results::record::RunRecord;
-use unstall_results::store;
 use unstall_results::synthetic::{EndpointSpec, record, run_record};
 
 /// Identical versions with p95 about 40 ms.
 fn same(requests: u64) -> RunRecord {
-    let endpoint = EndpointSpec {
-        spread: 0.4,
-        ..EndpointSpec::new("GET usage", 20.0)
-    };
-    record(1, 10, requests, &[endpoint])
+    record(1, 10, requests, &[endpoint(1.0)])
 }
 
 fn invalid() -> RunRecord {
@@ -31,10 +27,6 @@ fn worse() -> RunRecord {
         ..EndpointSpec::new("GET usage", 20.0)
     };
     record(2, 10, 400, &[endpoint])
-}
-
-fn put(folder: &Path, name: &str, record: &RunRecord) {
-    store::write(&folder.join(name), record).expect("a record is written");
 }
 
 fn policy(folder: &Path, text: &str) {
@@ -65,9 +57,9 @@ fn read(folder: &Path, name: &str) -> String {
 fn a_warning_ends_with_0_and_every_output_says_what_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    put(folder, "open.json", &same(20));
-    put(folder, "invalid.json", &invalid());
-    put(folder, "worse.json", &worse());
+    write(folder, "open.json", &same(20));
+    write(folder, "invalid.json", &invalid());
+    write(folder, "worse.json", &worse());
     policy(folder, "inconclusive = \"warn\"\ninvalid = \"warn\"\n");
     for (file, verdict, usual) in [
         ("open.json", "inconclusive", 4),
@@ -121,10 +113,28 @@ fn a_warning_ends_with_0_and_every_output_says_what_it_is() {
 }
 
 #[test]
+fn what_broke_off_is_never_only_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    policy(folder, "inconclusive = \"warn\"\ninvalid = \"warn\"\n");
+    for (whole, code) in [(same(400), 4), (invalid(), 3)] {
+        let mut stopped = whole;
+        stopped.interrupted = true;
+        stopped.load.pairs = 30;
+        write(folder, "stopped.json", &stopped);
+        let call = gate(folder, "stopped.json");
+        call.assert_code(code);
+        assert_eq!(call.document()["comparisons"][0]["consequence"], "fail");
+        let junit = read(folder, "g.xml");
+        assert!(!junit.contains("failures=\"0\" errors=\"0\""), "{junit}");
+    }
+}
+
+#[test]
 fn an_objective_is_a_row_in_every_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    put(folder, "same.json", &same(400));
+    write(folder, "same.json", &same(400));
     policy(
         folder,
         "[[slo]]\nendpoint = \"GET *\"\nslo = \"p95<10ms,errors<1%\"\n",
@@ -164,7 +174,7 @@ fn an_objective_is_a_row_in_every_output() {
 fn a_policy_about_nothing_is_a_mistake_of_each_command() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    put(folder, "same.json", &same(400));
+    write(folder, "same.json", &same(400));
     policy(
         folder,
         "# ours\n[[rule]]\nendpoint = \"GET /api/v1/usge\"\nlimit = 30\n",
@@ -189,8 +199,8 @@ fn unpaired_records_are_judged_where_the_policy_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let one = |seed, ms| run_record(seed, 2_000, &[EndpointSpec::new("GET usage", ms)]);
-    put(folder, "before.json", &one(1, 20.0));
-    put(folder, "after.json", &one(2, 60.0));
+    write(folder, "before.json", &one(1, 20.0));
+    write(folder, "after.json", &one(2, 60.0));
     let compare = ["compare", "before.json", "after.json", "--policy", "p.toml"];
     policy(folder, "unpaired = \"advise\"\n");
     call(folder, compare).assert_code(4);

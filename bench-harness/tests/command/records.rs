@@ -1,23 +1,9 @@
 //! Judging stored records: verdicts, exit codes, files for pipelines, and malformed input.
 
-use std::path::Path;
-
 use crate::program::{Call, call, unstall};
-use unstall_results::record::RunRecord;
+use crate::stored::{endpoint, write};
 use unstall_results::store;
-use unstall_results::synthetic::{EndpointSpec, record, run_record};
-
-fn endpoint(ratio: f64) -> EndpointSpec {
-    EndpointSpec {
-        ratio,
-        spread: 0.4,
-        ..EndpointSpec::new("GET usage", 20.0)
-    }
-}
-
-fn write(folder: &Path, name: &str, record: &RunRecord) {
-    store::write(&folder.join(name), record).expect("a record is written");
-}
+use unstall_results::synthetic::{record, run_record};
 
 #[test]
 fn each_verdict_has_its_exit_code() {
@@ -120,11 +106,35 @@ fn the_gate_never_writes_over_what_it_reads_or_writes() {
             .assert_code(2)
             .assert_stderr(&[option, out, "would replace what is read"]);
     }
-    let both = ["gate", "better.json", "--junit", "x", "--markdown", "x"];
-    call(folder.path(), both)
-        .assert_code(2)
-        .assert_stderr(&["same file"]);
+    for markdown in ["x", "./x"] {
+        let both = [
+            "gate",
+            "better.json",
+            "--junit",
+            "x",
+            "--markdown",
+            markdown,
+        ];
+        call(folder.path(), both)
+            .assert_code(2)
+            .assert_stderr(&["same file"]);
+    }
     assert!(!folder.path().join("x").exists());
+    let of_branch = folder.path().join("baselines/main");
+    std::fs::create_dir_all(&of_branch).expect("a folder");
+    write(&of_branch, "kept.json", &kept);
+    let baseline = "baselines/main/kept.json";
+    let over = [
+        "gate",
+        "better.json",
+        "--baseline",
+        "baselines",
+        "--markdown",
+        baseline,
+    ];
+    call(folder.path(), over)
+        .assert_code(2)
+        .assert_stderr(&[baseline, "would replace a record"]);
     store::read(&folder.path().join("better.json")).expect("still a record");
 }
 

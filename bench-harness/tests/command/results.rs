@@ -5,21 +5,10 @@ use std::path::Path;
 
 use unstall_results::record::RunRecord;
 use unstall_results::store;
-use unstall_results::synthetic::{EndpointSpec, record, run_record};
+use unstall_results::synthetic::{record, run_record};
 
 use crate::program::{Call, call, unstall};
-
-fn endpoint(ratio: f64) -> EndpointSpec {
-    EndpointSpec {
-        ratio,
-        spread: 0.4,
-        ..EndpointSpec::new("GET usage", 20.0)
-    }
-}
-
-fn write(folder: &Path, name: &str, record: &RunRecord) {
-    store::write(&folder.join(name), record).expect("a record is written");
-}
+use crate::stored::{endpoint, write};
 
 fn session(seed: u64, day: u32) -> RunRecord {
     let mut session = record(seed, 6, 400, &[endpoint(1.0)]);

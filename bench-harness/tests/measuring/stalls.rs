@@ -154,6 +154,7 @@ impl Loop {
             loop_lag: None,
             workers: Vec::new(),
             pool: None,
+            counters: None,
             causes: None,
             stalls: self.quirks.tells.then_some(stalls),
             threads: wire::Threads::default(),

@@ -209,11 +209,15 @@ fn a_measurement_gets_its_arguments_whole() {
     job.stage.program(
         "unstall",
         "#!/bin/sh\n{ printf '%s' \"$1\"; shift; printf ' [%s]' \"$@\"; echo; } >> calls\n\
-         mkdir -p 'out here/records'; touch 'out here/records/tunnel.json'; exit 4\n",
+         for made in 'out here/records'.*; do touch \"$made/tunnel.json\"; done; exit 4\n",
     );
+    // Of an earlier job in the same folder.
+    fs::create_dir_all(job.stage.path("out here/records.before")).expect("writable");
+    let before_record = job.stage.path("out here/records.before/old.json");
+    fs::write(&before_record, "").expect("writable");
     let (code, said) = job.step("gate");
     assert_eq!(code, Some(0), "{said}");
-    let calls = job.file("calls");
+    let calls = without_suffix(&job.file("calls"), "out here/records.");
     let calls: Vec<&str> = calls.lines().collect();
     assert_eq!(
         calls[0],
@@ -238,6 +242,71 @@ fn a_measurement_gets_its_arguments_whole() {
     );
     assert_eq!(job.outputs()["exit-code"], "4");
     assert_eq!(job.step("verdict").0, Some(4));
+}
+
+#[test]
+fn a_record_of_an_earlier_job_is_never_judged_as_todays() {
+    let mut job = Job::new(&[
+        ("scenario", "tunnel"),
+        ("before", "server --port {port}"),
+        ("after", "http://127.0.0.1:9"),
+        ("folder", "out"),
+    ]);
+    fs::create_dir_all(job.stage.path("out")).expect("writable");
+    fs::write(job.stage.path("out/record.json"), "").expect("writable");
+    job.stage.program(
+        "unstall",
+        "#!/bin/sh\necho \"$1\" >> calls; [ ! -e out/record.json ] || echo old >> calls; exit 3\n",
+    );
+    let (code, said) = job.step("gate");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(job.file("calls"), "ab\ngate\nreport\n");
+    assert_eq!(job.step("verdict").0, Some(3));
+}
+
+/// With what `mktemp` appends to a name taken off.
+fn without_suffix(text: &str, name: &str) -> String {
+    const LETTERS: usize = 6;
+    let mut pieces = text.split(name);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        out.push_str(name.trim_end_matches('.'));
+        out.push_str(&piece[LETTERS..]);
+    }
+    out
+}
+
+#[test]
+fn no_answer_of_a_service_is_a_command() {
+    let mut job = Job::new(&[
+        ("scenario", "tunnel"),
+        ("before", "server --port {port}"),
+        ("after", "http://127.0.0.1:9"),
+        ("folder", "out"),
+    ]);
+    let script = "#!/bin/sh\necho \"$1: 500 ##[stop-commands]x\"\necho \"$1: ::error::y\" >&2\n";
+    job.stage.program("unstall", script);
+    let (code, said) = job.step("gate");
+    assert_eq!(code, Some(0), "{said}");
+    // What the runner would take for a command, and what it is told between two words.
+    let (mut silent, mut stops): (Option<String>, usize) = (None, 0);
+    for line in said.lines() {
+        if let Some(word) = line.strip_prefix("::stop-commands::") {
+            assert!(silent.is_none() && word.len() == 32, "{said}");
+            (silent, stops) = (Some(word.to_owned()), stops + 1);
+        } else if silent
+            .as_ref()
+            .is_some_and(|word| line == format!("::{word}::"))
+        {
+            silent = None;
+        } else if silent.is_none() {
+            // This one switches them off by itself around what isn't its own.
+            assert_eq!(line, "gate: 500 ##[stop-commands]x", "{said}");
+        }
+    }
+    assert!(silent.is_none(), "commands are taken again: {said}");
+    assert_eq!(stops, 3, "{said}");
+    assert!(said.contains("ab: ::error::y") && said.contains("report: ::error::y"));
 }
 
 #[test]

@@ -83,7 +83,7 @@ def test_the_metrics_are_named_as_the_other_monitors(used: LoopMonitor) -> None:
     theirs = set(re.findall(r"^# TYPE (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
     text = ask(used, "/__unstall/metrics").text
     ours = re.findall(r"^# TYPE (.+)$", text, re.MULTILINE)
-    assert len(ours) == len(set(ours)) == 12
+    assert len(ours) == len(set(ours)) == 13
     assert set(ours) - theirs == {"unstall_gil_wait_seconds_total counter"}
     bounds = re.findall(r'le="([^"]+)"', page.read_text(encoding="utf-8"))
     assert set(re.findall(r'le="([^"]+)"', text)) == set(bounds)

@@ -120,7 +120,8 @@ def test_the_newest_are_kept_and_all_are_counted() -> None:
     ring = Stalls(kept_max=3)
     for number in range(1, 6):
         ring.note(f"GET /{number}", "body", number * 10, long_step(2_000_000))
-    seen, told = ring.after(0)
+    seen, steps = ring.after(0)
+    told = list(steps)
     assert (seen, [step.number for step in told]) == (5, [3, 4, 5])
     assert told[0] == (3, 30, 2_000_030, "GET /3", "body", 1_999_000)
 
@@ -141,4 +142,4 @@ def test_threads_share_a_ring() -> None:
     for writer in writers:
         writer.join()
     seen, told = ring.after(0)
-    assert (seen, len(told)) == (4 * 999, 64)
+    assert (seen, len(list(told))) == (4 * 999, 64)

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::App;
 use super::json_text::JsonText;
-use crate::auth::sign_in::{self, SignIn, SignedIn};
-use crate::auth::sign_up::{self, GitHub, SignUp, SignedUp};
+use crate::auth::sign_in::{SignIn, SignedIn};
+use crate::auth::sign_up::{GitHub, SignUp, SignedUp};
 use crate::auth::{Client, Provider, User, id_token};
 use crate::email;
 use crate::identity::Caller;
@@ -43,11 +43,7 @@ async fn answer_sign_up(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
     app.open_session().await;
-    // The session ends before anything else is waited for.
-    let outcome = {
-        let mut session = app.stores.auth.session().await?;
-        sign_up::sign_up(&mut *session, &request, client).await?
-    };
+    let outcome = app.stores.auth.sign_up(&request, client).await?;
     let conflict = |reason: &str| Err(Refusal::Conflict(reason.to_owned()));
     let (status, uid, exists, needs_github_linking) = match outcome {
         SignedUp::Exists {
@@ -93,12 +89,7 @@ pub(super) async fn sso_login(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sso_login(body.object()?, client(peer, &headers))?;
     app.open_session().await;
-    // As above.
-    let outcome = {
-        let mut session = app.stores.auth.session().await?;
-        sign_in::sign_in(&mut *session, &request).await?
-    };
-    match outcome {
+    match app.stores.auth.sign_in(&request).await? {
         SignedIn::Success {
             user,
             needs_github_linking,
@@ -145,10 +136,7 @@ pub(super) async fn my_providers(
     caller: Caller,
 ) -> Result<Json<Value>, Refusal> {
     app.open_session().await;
-    let providers = {
-        let mut session = app.stores.auth.session().await?;
-        session.providers_of(&caller.uid).await?
-    };
+    let providers = app.stores.auth.providers_of(&caller.uid).await?;
     let primary = providers.iter().find(|provider| provider.is_primary);
     let primary = primary.map(provider_json).transpose()?;
     let providers: Vec<Value> = providers

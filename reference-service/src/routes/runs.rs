@@ -96,7 +96,7 @@ pub(super) async fn start(
     };
     let streams = Arc::clone(&app.stores.streams);
     let run = ToItsEnd::new(async move {
-        let run = sessions::reserve(&*streams, &conversation_id, &base).await?;
+        let run = streams.reserve(&conversation_id, &base).await?;
         let task = Task {
             task_id: Uuid::new_v4().to_string(),
             conversation_id,
@@ -153,7 +153,7 @@ pub(super) async fn resume(
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
     let run = Run::new(conversation_id, session_id);
-    if !sessions::is_there(&*app.stores.streams, &run).await? {
+    if !app.stores.streams.is_there(&run).await? {
         return Err(Refusal::NoRun {
             error: none,
             conversation_id: run.conversation_id,

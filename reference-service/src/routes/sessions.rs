@@ -26,7 +26,7 @@ pub(super) async fn active_session(
     app.open_session().await;
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
-    let session = sessions::latest_session(&*app.stores.streams, &conversation_id).await?;
+    let session = app.stores.streams.latest_session(&conversation_id).await?;
     let Some(session) = session else {
         return Err(Refusal::NoRun {
             error: none,
@@ -57,7 +57,7 @@ pub(super) async fn task_status(
     app.open_session().await;
     let none = "No background task found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
-    let task = sessions::task_status(&*app.stores.streams, &conversation_id).await?;
+    let task = app.stores.streams.task_status(&conversation_id).await?;
     let Some(task) = task else {
         return Err(Refusal::NoRun {
             error: none,

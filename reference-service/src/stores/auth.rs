@@ -1,16 +1,44 @@
 //! Accounts and the ways to sign in to them; step 2d.
 //!
-//! One statement or one transaction per method, so that the order of statements, which is what a
-//! step's round trips are made of, is written once for both variants (`auth/sign_in.rs` and
+//! One statement or one transaction per method of a session, so that the order of statements, which
+//! is what a step's round trips are made of, is written once for all variants (`auth/sign_in.rs` and
 //! `auth/sign_up.rs`).
 
 use super::StoreFuture;
+use crate::auth::sign_in::{self, SignIn, SignedIn};
+use crate::auth::sign_up::{self, SignUp, SignedUp};
 use crate::auth::{
     AuditEvent, Client, NewProvider, NewUser, PendingLink, Provider, ProviderKey, User,
 };
 
-/// Where accounts are kept.
+/// What routes ask of accounts: each in a session that ends with it.
 pub trait AuthStore: Send + Sync {
+    /// See [`sign_in::sign_in`].
+    fn sign_in<'a>(&'a self, request: &'a SignIn) -> StoreFuture<'a, SignedIn>;
+    /// See [`sign_up::sign_up`].
+    fn sign_up<'a>(&'a self, request: &'a SignUp, client: &'a Client) -> StoreFuture<'a, SignedUp>;
+    /// See [`AuthSession::providers_of`].
+    fn providers_of<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, Vec<Provider>>;
+}
+
+impl<S: AuthSessions> AuthStore for S {
+    fn sign_in<'a>(&'a self, request: &'a SignIn) -> StoreFuture<'a, SignedIn> {
+        Box::pin(async move { sign_in::sign_in(&mut *self.session().await?, request).await })
+    }
+
+    fn sign_up<'a>(&'a self, request: &'a SignUp, client: &'a Client) -> StoreFuture<'a, SignedUp> {
+        Box::pin(
+            async move { sign_up::sign_up(&mut *self.session().await?, request, client).await },
+        )
+    }
+
+    fn providers_of<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, Vec<Provider>> {
+        Box::pin(async move { self.session().await?.providers_of(uid).await })
+    }
+}
+
+/// Where accounts are kept.
+pub trait AuthSessions: Send + Sync {
     /// Takes a connection for the statements of one request.
     fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>>;
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,15 +10,43 @@ use tokio::sync::mpsc;
 
 use super::{StoreError, StoreFuture};
 use crate::run::Run;
+use crate::sessions::{self, Session, TaskStatus};
 use crate::stream_event::{Entry, Event, Fields};
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
-/// Ways to the runs' keys.
+/// Ways to the runs' keys, and the looks at them that are one piece of work, on one connection.
 pub trait StreamStore: Send + Sync {
     /// A way for one piece of a request's work. Before step 1 it is a connection of its own,
     /// opened now, as the original opened one with each of its stream managers; afterwards it
     /// is a share in one that is open.
     fn connect(&self) -> StoreFuture<'_, Box<dyn StreamConnection>>;
+
+    /// See [`sessions::reserve`].
+    fn reserve<'a>(&'a self, conversation_id: &'a str, base: &'a str) -> StoreFuture<'a, Run> {
+        Box::pin(async move {
+            sessions::reserve(&mut *self.connect().await?, conversation_id, base).await
+        })
+    }
+
+    /// See [`sessions::is_there`].
+    fn is_there<'a>(&'a self, run: &'a Run) -> StoreFuture<'a, bool> {
+        Box::pin(async move { sessions::is_there(&mut *self.connect().await?, run).await })
+    }
+
+    /// See [`sessions::latest_session`].
+    fn latest_session<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<Session>> {
+        Box::pin(async move {
+            sessions::latest_session(&mut *self.connect().await?, conversation_id).await
+        })
+    }
+
+    /// See [`sessions::task_status`].
+    fn task_status<'a>(&'a self, conversation_id: &'a str) -> StoreFuture<'a, Option<TaskStatus>> {
+        Box::pin(async move {
+            sessions::task_status(&mut *self.connect().await?, conversation_id).await
+        })
+    }
 }
 
 /// The commands that a request's work on runs is made of (`sessions`). Their order is the
@@ -57,6 +86,8 @@ pub const EVENTS_WAITING_MAX: usize = 16;
 pub enum Reading {
     /// Each on a thread of the pool: step 1 left it there.
     OnThread(Arc<dyn StreamReader>, ThreadSlots),
+    /// Those that somebody watches on a thread of their own, before step 0; else as above.
+    OnThreadOfItsOwn(Arc<dyn StreamReader>, ThreadSlots, StreamThreads),
     /// All by readers that hold no thread; step 6.
     OnLoop(Arc<dyn SharedReader>),
 }
@@ -64,7 +95,8 @@ pub enum Reading {
 /// Follows a run's stream on a thread of its caller's.
 pub trait StreamReader: Send + Sync {
     /// Calls `on_event` for each event after `cursor` (from it on, if it is given), until the
-    /// run ends, its stream is gone, or nothing has come for `idle_max`. Blocks.
+    /// run ends, its stream is gone, nothing has come for `idle_max`, or `given_up` is found set,
+    /// which is looked at between two reads. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] if Redis goes away or refuses the cursor.
@@ -73,6 +105,7 @@ pub trait StreamReader: Send + Sync {
         run: &Run,
         cursor: Option<&str>,
         idle_max: Duration,
+        given_up: &AtomicBool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Followed, StoreError>;
 }
@@ -121,12 +154,14 @@ pub enum Followed {
     Gone,
     /// Nothing came for too long: its worker is most likely dead.
     Idle,
+    /// Nobody waits for it any longer.
+    GivenUp,
 }
 
 /// The client sees a plain end; why is for the log.
 pub fn report(stream: &str, followed: &Result<Followed, StoreError>) {
     match followed {
-        Ok(Followed::ToItsEnd) => (),
+        Ok(Followed::ToItsEnd | Followed::GivenUp) => (),
         Ok(Followed::Gone) => tracing::info!(stream, "the stream is gone"),
         Ok(Followed::Idle) => tracing::warn!(stream, "the stream is idle: is a worker running?"),
         Err(error) => tracing::warn!(stream, %error, "the stream can't be read"),

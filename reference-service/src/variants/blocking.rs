@@ -1,4 +1,5 @@
-//! Synchronous clients, called straight from async handlers: the state before a step.
+//! Synchronous clients, called straight from async handlers: the state before a step. The start of the
+//! migration calls the same on threads (`threads`).
 //!
 //! Each call makes the round trips that `blocked the loop` in the service being migrated,
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.

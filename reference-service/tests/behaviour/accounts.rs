@@ -163,7 +163,7 @@ async fn new_accounts_are_announced_and_no_others() {
 
 #[tokio::test]
 async fn an_account_is_made_whatever_the_hook_answers() {
-    for steps in [HOOK_BLOCKS, HOOK_AWAITED] {
+    for steps in ["start", HOOK_BLOCKS, HOOK_AWAITED] {
         let server = FaultyServer::start(Behaviour::Paths).expect("a server");
         let service = with_hook(steps, &format!("{}/500", server.url()));
         assert_eq!(sign_up(&service, "new").await, 201, "steps {steps}");
@@ -175,10 +175,10 @@ async fn an_account_is_made_whatever_the_hook_answers() {
     }
 }
 
-/// What step 4 is for: before it, one hook that hangs stops everybody.
+/// What step 4 is for: before it, and since step 0, one hook that hangs stops everybody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_that_hangs_stops_everybody_before_step_4_only() {
-    for (steps, others_wait) in [(HOOK_BLOCKS, true), (HOOK_AWAITED, false)] {
+    for (steps, others_wait) in [("start", false), (HOOK_BLOCKS, true), (HOOK_AWAITED, false)] {
         let server = FaultyServer::start(Behaviour::Paths).expect("a server");
         let service = std::sync::Arc::new(with_hook(steps, &format!("{}/hang", server.url())));
         let for_task = std::sync::Arc::clone(&service);
@@ -207,7 +207,7 @@ async fn a_hook_that_hangs_stops_everybody_before_step_4_only() {
 #[tokio::test]
 async fn many_at_once_make_one_account() {
     let testbed = shared_testbed();
-    for steps in ["0", HOOK_AWAITED] {
+    for steps in ["start", "0", HOOK_AWAITED] {
         let (_, database_url) = fresh_database(testbed);
         let service =
             std::sync::Arc::new(Service::start(steps, &database_url, &testbed.redis_url()));

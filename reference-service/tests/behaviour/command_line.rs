@@ -36,8 +36,11 @@ fn wrong_options_are_status_2_and_name_the_fix() {
     let wrong = |options: &[&str], words: &[&str]| {
         assert_ended(&serve(options, NOWHERE, NO_REDIS), 2, words)
     };
-    wrong(&["--steps", "start"], &["not built yet", "step `0`"]);
-    wrong(&["--mode", "threads"], &["not built yet", "step `0`"]);
+    wrong(&["--steps", "start,1"], &["name it alone"]);
+    wrong(
+        &["--steps", "start", "--mode", "threads"],
+        &["cannot be used with"],
+    );
     wrong(&["--steps", "0,2x"], &["no step `2x`", "did you mean `2"]);
     wrong(&["--steps", ""], &["no step given"]);
     wrong(
@@ -70,7 +73,7 @@ fn servers_that_are_not_there_are_named() {
     let testbed = shared_testbed();
     let (_, database_url) = fresh_database(testbed);
     let redis_url = testbed.redis_url();
-    for steps in ["0", "0,1,2a,3"] {
+    for steps in ["start", "0", "0,1,2a,3"] {
         let options = ["--steps", steps];
         assert_ended(
             &serve(&options, NOWHERE, &redis_url),

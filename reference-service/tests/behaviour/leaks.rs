@@ -12,13 +12,9 @@ use super::own_redis::OwnRedis;
 use super::runs::say;
 use super::service::{Service, fresh_database, seeded_testbed, shared_testbed, start_worker};
 
-/// While a stream holds a thread.
-const WITH_THREADS: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
-const STATES: [&str; 3] = [
-    WITH_THREADS[0],
-    WITH_THREADS[1],
-    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
-];
+/// While a stream holds a thread of the pool.
+const POOLED: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STATES: [&str; 4] = ["start", POOLED[0], POOLED[1], "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 const STREAMS: usize = 10;
 pub(crate) const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
 
@@ -103,7 +99,7 @@ pub(crate) async fn open_stream(service: &Service, session: usize) -> reqwest::R
 async fn a_client_that_is_gone_holds_its_thread_until_the_run_ends() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in WITH_THREADS {
+    for steps in POOLED {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let service = Service::start(steps, &database_url, &redis.url);
@@ -220,7 +216,7 @@ async fn what_a_client_began_goes_to_its_end_without_it() {
 async fn forty_streams_keep_sessions_waiting_until_one_ends() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in WITH_THREADS {
+    for steps in POOLED {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let service = Service::start(steps, &database_url, &redis.url);

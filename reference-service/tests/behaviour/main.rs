@@ -26,13 +26,15 @@ mod same_answers;
 mod service;
 mod shutdown;
 mod sql_wire;
+mod start;
 mod statement_counts;
 mod strange_texts;
 mod stream_readers;
 mod written_rows;
 
-/// No step, then each that moves stores with those before it.
-const STATES: [&str; 8] = [
+/// The start, step 0, then each that moves stores with those before it.
+const STATES: [&str; 9] = [
+    "start",
     "0",
     "0,1",
     "0,1,2a",
@@ -42,7 +44,8 @@ const STATES: [&str; 8] = [
     "0,1,2a,2b,2c,2d,2e,3,4",
     "0,1,2a,2b,2c,2d,2e,3,4,5,6",
 ];
-/// The first and the last of them with every call caught: a proof changes nothing that it watches.
+/// What blocks the loop most, and the last of them, with every call caught: a proof changes nothing
+/// that it watches.
 const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4,5,6 under proof"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];

@@ -69,7 +69,9 @@ async fn what_blocks_is_caught_where_calls_can_be_caught() {
     let testbed = shared_testbed();
     let (_, database_url) = fresh_database(testbed);
     let client = reqwest::Client::new();
-    for (state, blocks) in PROVEN_STATES.into_iter().zip([true, false]) {
+    let start = ("start under proof", false);
+    let states = PROVEN_STATES.into_iter().zip([true, false]).chain([start]);
+    for (state, blocks) in states {
         let service = Service::start(state, &database_url, &testbed.redis_url());
         let path = "/api/v1/tunnel/workspace/00000000000000a1";
         let answer = client.get(service.url(path)).send().await;

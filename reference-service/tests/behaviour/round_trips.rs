@@ -78,6 +78,7 @@ async fn redis_is_asked_what_the_routes_table_says() {
             .collect()
     };
     for (steps, branch_commands, branch_connections) in [
+        ("start", calls(&["get", "ping"]), REQUESTS),
         ("0,1,2a", calls(&["get", "ping"]), REQUESTS),
         ("0,1,2a,3", calls(&["get"]), 0),
         ("fastapi blocking", calls(&["get", "ping"]), REQUESTS),
@@ -125,7 +126,7 @@ async fn somebody_elses_workspace_costs_one_command() {
 #[tokio::test]
 async fn connections_that_redis_closed_are_replaced_unseen() {
     let testbed = seeded_testbed();
-    for steps in ["0", "0,1,2a,3"].into_iter().chain(EXAMPLES) {
+    for steps in ["start", "0", "0,1,2a,3"].into_iter().chain(EXAMPLES) {
         let (_, database_url) = fresh_database(&testbed);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         for _ in 0..3 {

@@ -36,7 +36,13 @@ async fn readers_wait(redis: SocketAddr, readers: usize) -> u64 {
 
 #[tokio::test]
 async fn a_message_costs_k_plus_six_commands_and_its_task() {
-    for (steps, connects) in [("0", 2), ("0,1", 0), (EXAMPLES[0], 2), (EXAMPLES[1], 0)] {
+    for (steps, connects) in [
+        ("start", 2),
+        ("0", 2),
+        ("0,1", 0),
+        (EXAMPLES[0], 2),
+        (EXAMPLES[1], 0),
+    ] {
         let testbed = seeded_testbed();
         let redis = testbed.redis_address();
         let (_, database_url) = fresh_database(&testbed);
@@ -50,6 +56,12 @@ async fn a_message_costs_k_plus_six_commands_and_its_task() {
             // The reader has found the stream, read its first entry, and looked again; whether
             // a command that waits is counted is Redis' affair.
             commands.remove("xread");
+            if steps == "start" {
+                // Its readers look again every second: a machine that is slow sees more.
+                let looks = commands.entry("exists".to_owned()).or_default();
+                assert!(*looks >= live_runs + 1 + 2, "{looks}");
+                *looks = live_runs + 1 + 2;
+            }
             let expected = counts([
                 ("exists", live_runs + 1 + 2),
                 ("set", 3),
@@ -135,6 +147,7 @@ async fn sessions_are_looked_up_by_one_command_of_each_kind() {
     ask(redis, "XADD chat:stream:c-0-1:s 1-0 type queued");
     ask(redis, "SET task:status:c-0-1:s running");
     for (steps, look_up, connections) in [
+        ("start", "keys", REQUESTS),
         ("0", "keys", REQUESTS),
         ("0,1", "scan", 0),
         (EXAMPLES[0], "keys", REQUESTS),
@@ -168,6 +181,7 @@ async fn a_stop_costs_the_same_commands() {
     let testbed = seeded_testbed();
     let redis = testbed.redis_address();
     for (steps, look_up, connections) in [
+        ("start", "keys", 1),
         ("0", "keys", 1),
         ("0,1", "scan", 0),
         (EXAMPLES[0], "keys", 1),

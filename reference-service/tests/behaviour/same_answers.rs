@@ -205,7 +205,7 @@ async fn every_state_answers_the_same() {
 async fn request_ids_are_the_callers_if_sane() {
     let testbed = shared_testbed();
     let (_, database_url) = fresh_database(testbed);
-    for state in ["0", "fastapi asynchronous"] {
+    for state in ["start", "0", "fastapi asynchronous"] {
         let service = Service::start(state, &database_url, &testbed.redis_url());
         let client = reqwest::Client::new();
         for (sent, kept) in [

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::service::{Service, fresh_database, shared_testbed};
 use super::sql_wire::{Kinds, SqlWire};
 
+const START: &str = "start";
 const BLOCKING: &str = "0";
 const ASYNC: &str = "0,1,2a,2b,2c,2d";
 
@@ -122,7 +123,7 @@ fn kinds((selects, inserts, updates, commits): (u64, u64, u64, u64)) -> Kinds {
 #[tokio::test]
 async fn postgres_is_asked_the_same_before_and_after() {
     let testbed = shared_testbed();
-    for steps in [BLOCKING, ASYNC] {
+    for steps in [START, BLOCKING, ASYNC] {
         let wire = SqlWire::to(testbed.postgres_address());
         let (name, _) = fresh_database(testbed);
         let database_url = testbed.database_url_through(wire.address, &name);

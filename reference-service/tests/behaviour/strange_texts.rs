@@ -30,7 +30,7 @@ async fn a_nul_is_refused_where_it_is() {
     const CREATE: &str = r#"{"user_id":"u-0","title":"\u0000","status":"active","project_ids":["p-1"],"agent_ids":[]}"#;
     const SSO: &str = r#"{"email":"a@b.test","sso_provider":"google","id_token":"id-token-a@b.test","provider_data":{"name":"\u0000"}}"#;
     let (_, database_url) = fresh_database(shared_testbed());
-    for steps in ["0", "0,1,2a,2b,2c,2d,2e,3,4"] {
+    for steps in ["start", "0", "0,1,2a,2b,2c,2d,2e,3,4"] {
         let service = Service::start(steps, &database_url, &shared_testbed().redis_url());
         for (method, path, kind, body, place) in [
             (

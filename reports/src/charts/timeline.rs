@@ -9,7 +9,7 @@ use super::{Ink, Role, draw};
 use crate::observed::{self, Rates, SecondOfArm};
 
 /// Shorter blocks have no course worth a chart.
-const SECONDS_MIN: usize = 3;
+const SECONDS_MIN: u32 = 3;
 /// More lines of single blocks than this are a grey wall.
 const BLOCKS_MAX: usize = 64;
 
@@ -22,10 +22,10 @@ pub(crate) fn render(
     seconds: &[SecondOfArm<'_>],
 ) -> Option<String> {
     let x_max = seconds.iter().map(|second| second.second).max()?;
-    if usize::try_from(x_max).unwrap_or(usize::MAX) + 1 < SECONDS_MIN {
+    if x_max + observed::seconds_per_point(record, level) < SECONDS_MIN {
         return None;
     }
-    let blocks = observed::rates_by_block(record, level, BLOCKS_MAX);
+    let blocks = observed::points_by_block(record, level, BLOCKS_MAX, observed::completed);
     let highest = |rates: &Rates| rates.completed.max(rates.failed).max(rates.offered);
     let means = seconds.iter().map(|second| highest(&second.rates));
     let singles = blocks

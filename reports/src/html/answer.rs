@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use unstall_results::comparison::{Comparison, Verdict};
+use unstall_results::record::RunRecord;
 use unstall_results::summary::summarise;
 
 use super::{capacity, certificate, permalink, why};
-use crate::{Entry, Report, escape, numbers, observed, ranking, vocabulary};
+use crate::guilty_lines::{for_cell, guilty_lines};
+use crate::{Entry, Report, Said, escape, numbers, observed, ranking, vocabulary};
 
 /// More measurements than this are counted in the sentence instead of named.
 const NAMED_MAX: usize = 5;
@@ -32,42 +34,66 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     let Some(verdict) = report.verdict() else {
         return observed_only(out, report);
     };
-    let worst = compared
-        .iter()
-        .max_by_key(|(index, _, comparison)| (comparison.verdict, usize::MAX - index))
-        .expect("a verdict comes from at least one comparison");
+    let judged = judged(report);
+    let first_of_worst = |one: &&Judged<'_>| (one.verdict, std::cmp::Reverse(one.index));
+    let Some(worst) = judged.iter().max_by_key(first_of_worst) else {
+        return observed_only(out, report);
+    };
     writeln!(
         out,
         "<section class=\"answer is-{}\" aria-labelledby=\"answer\">{}",
         vocabulary::verdict(verdict),
         verdict_line(verdict, vocabulary::verdict_meaning(verdict))
     )?;
-    if let [(_, _, comparison)] = compared.as_slice() {
+    if let [only] = judged.as_slice() {
         writeln!(
             out,
             "<h1 id=\"answer\">{}</h1>",
-            headline(&comparison.headline)
+            headline(&only.said.headline)
         )?;
     } else {
         writeln!(
             out,
             "<h1 id=\"answer\">{}</h1>\n<ul class=\"sentences\">",
-            escape::markup_prose(&overall_sentence(&compared))
+            escape::markup_prose(&overall_sentence(&judged))
         )?;
-        for (index, entry, comparison) in &compared {
+        for one in &judged {
             writeln!(
                 out,
                 "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
-                pill(comparison.verdict),
-                permalink::measurement(*index),
-                escape::markup(&entry.short_name()),
-                escape::markup_prose(&comparison.headline)
+                pill(one.verdict),
+                permalink::measurement(one.index),
+                escape::markup(&one.entry.short_name()),
+                escape::markup_prose(&one.said.headline)
             )?;
         }
         writeln!(out, "</ul>")?;
     }
-    facts(out, report, &compared, worst)?;
+    let several = judged.len() > 1;
+    facts(out, report, &compared, (worst, several))?;
     writeln!(out, "</section>")
+}
+
+/// One measurement that was judged: of two versions, or of their capacities.
+struct Judged<'r> {
+    index: usize,
+    entry: &'r Entry<'r>,
+    verdict: Verdict,
+    said: Said,
+}
+
+fn judged<'r>(report: &'r Report<'r>) -> Vec<Judged<'r>> {
+    let entries = report.entries.iter().enumerate();
+    let judged = entries.filter_map(|(index, entry)| {
+        let said = entry.said()?;
+        Some(Judged {
+            index,
+            entry,
+            verdict: said.verdict?,
+            said,
+        })
+    });
+    judged.collect()
 }
 
 pub(super) fn verdict_line(verdict: Verdict, meaning: &str) -> String {
@@ -101,12 +127,12 @@ pub(super) fn headline(sentence: &str) -> String {
 }
 
 /// "Step 3 regresses; Step 2a passes": worst first.
-fn overall_sentence(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {
+fn overall_sentence(judged: &[Judged<'_>]) -> String {
     let clause = |verdict: Verdict, one: &str, many: &str| -> Option<String> {
-        let names: Vec<String> = compared
+        let names: Vec<String> = judged
             .iter()
-            .filter(|(_, _, comparison)| comparison.verdict == verdict)
-            .map(|(_, entry, _)| entry.short_name())
+            .filter(|one| one.verdict == verdict)
+            .map(|one| one.entry.short_name())
             .collect();
         match names.as_slice() {
             [] => None,
@@ -135,13 +161,13 @@ fn facts(
     out: &mut String,
     report: &Report<'_>,
     compared: &[(usize, &Entry<'_>, &Comparison)],
-    (index, entry, worst): &(usize, &Entry<'_>, &Comparison),
+    (worst, several): (&Judged<'_>, bool),
 ) -> std::fmt::Result {
-    let several = compared.len() > 1;
+    let Judged { index, entry, .. } = worst;
+    let anchor = permalink::measurement(*index);
     let lead = if several {
         format!(
-            "<a href=\"#{}\"><bdi>{}</bdi></a>: ",
-            permalink::measurement(*index),
+            "<a href=\"#{anchor}\"><bdi>{}</bdi></a>: ",
             escape::markup(&entry.short_name())
         )
     } else {
@@ -155,23 +181,59 @@ fn facts(
         "<div><dt>Validity</dt><dd>{}{calibrated}</dd></div>",
         validity(compared)
     )?;
-    writeln!(
-        out,
-        "<div><dt>Worst cell</dt><dd>{lead}{}</dd></div>",
-        worst_cell(&permalink::measurement(*index), worst)
-    )?;
-    if let Some(held) = why::in_one_line(entry.record) {
+    if let Some(comparison) = entry.comparison {
         writeln!(
             out,
-            "<div><dt>What held the event loop</dt><dd>{lead}{held}              <a href=\"#{}-why\">Why</a></dd></div>",
-            permalink::measurement(*index)
+            "<div><dt>Worst cell</dt><dd>{lead}{}</dd></div>",
+            worst_cell(&anchor, comparison)
+        )?;
+        look_at(out, &lead, entry.record, comparison)?;
+        if let Some(held) = why::in_one_line(entry.record) {
+            writeln!(
+                out,
+                "<div><dt>What held the event loop</dt><dd>{lead}{held} \
+                 <a href=\"#{anchor}-why\">Why</a></dd></div>"
+            )?;
+        }
+        if comparison.is_only_warned() {
+            writeln!(
+                out,
+                "<div><dt>Only a warning</dt><dd>{lead}the policy lets this end with exit code 0</dd></div>"
+            )?;
+        }
+    } else if let Some(finding) = entry.capacity() {
+        writeln!(
+            out,
+            "<div><dt>Objective</dt><dd>{lead}{}</dd></div>",
+            escape::markup_prose(&finding.slo.to_string())
         )?;
     }
     writeln!(
         out,
         "<div class=\"next\"><dt>Next</dt><dd>{lead}{}</dd></div>\n</dl>",
-        escape::markup_prose(&worst.next_action)
+        escape::markup_prose(&worst.said.next_action)
     )
+}
+
+/// The line that keeps the loop more than before, where that may be why something got worse.
+fn look_at(
+    out: &mut String,
+    lead: &str,
+    record: &RunRecord,
+    comparison: &Comparison,
+) -> std::fmt::Result {
+    if matches!(comparison.verdict, Verdict::Pass | Verdict::Invalid) {
+        return Ok(());
+    }
+    let lines = guilty_lines(record);
+    match ranking::worst(comparison).and_then(|worst| for_cell(&lines, worst)) {
+        Some(line) => writeln!(
+            out,
+            "<div><dt>Look at</dt><dd>{lead}{}</dd></div>",
+            escape::markup_prose(&line.sentence)
+        ),
+        None => Ok(()),
+    }
 }
 
 fn validity(compared: &[(usize, &Entry<'_>, &Comparison)]) -> String {

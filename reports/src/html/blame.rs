@@ -28,23 +28,30 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     let pairs = pairs(&arms);
     let worst: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.worst() > 0.0).collect();
     if worst.is_empty() {
-        let is_known = arms.iter().all(|arm| arm.sum.unplaced == 0);
-        let text = match is_known {
-            true => format!("✓ No request waited for a hold of the loop longer than {threshold}."),
-            false => "Nobody can be told from what is known.".to_owned(),
+        let text = match blame::nobody(record, &arms) {
+            Some(nobody) => {
+                let sign = if nobody.is_of_all { "✓ " } else { "" };
+                format!("{sign}No other request was kept waiting {}.", nobody.by)
+            }
+            None => "Nobody can be told from what is known.".to_owned(),
         };
-        writeln!(out, "<p class=\"note\">{text}</p>")?;
+        writeln!(out, "<p class=\"note\">{}</p>", escape::markup_prose(&text))?;
     } else {
-        sentences(out, &arms, &worst)?;
+        sentences(out, record, &arms, &worst)?;
         matrix(out, &arms, &worst)?;
         pair_table(out, &arms, &threshold)?;
     }
     notes(out, &arms)
 }
 
-fn sentences(out: &mut String, arms: &[BlamedArm], worst: &[&Pair<'_>]) -> std::fmt::Result {
+fn sentences(
+    out: &mut String,
+    record: &RunRecord,
+    arms: &[BlamedArm],
+    worst: &[&Pair<'_>],
+) -> std::fmt::Result {
     for pair in worst.iter().take(SENTENCES_MAX) {
-        let sentence = blame::sentence(arms, pair);
+        let sentence = blame::sentence(record, arms, pair);
         writeln!(
             out,
             "<p class=\"others\">{}.</p>",
@@ -85,8 +92,9 @@ fn matrix(out: &mut String, arms: &[BlamedArm], worst: &[&Pair<'_>]) -> std::fmt
     write!(
         out,
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Table\"><table class=\"blame\">\
-         <caption><span>For how long a request of each column was kept waiting by holds of each row: ms per \
-         1\u{202F}000 requests of the column{order}. The request that holds the loop isn’t its own victim.</span>\
+         <caption><span>For how long a request of each column was under way while each row held the loop, all levels \
+         together: ms per 1\u{202F}000 requests of the column{order}. At most so long did it wait for the row. The \
+         request that holds the loop isn’t its own victim.</span>\
          </caption><thead><tr><th scope=\"col\">Held the loop</th>"
     )?;
     for victim in &victims {
@@ -132,7 +140,7 @@ fn pair_table(out: &mut String, arms: &[BlamedArm], threshold: &str) -> std::fmt
         table::text("Kept waiting"),
         table::text("Arm"),
         table::number("Requests"),
-        table::number("Waited per 1\u{202F}000"),
+        table::number("Waited at most, per 1\u{202F}000"),
         table::number("Share of their time"),
         table::text("Last seen in"),
     ];

@@ -226,19 +226,34 @@ fn filter(
     )
 }
 
+/// What the columns of changes mean.
+fn caption(comparison: &Comparison) -> String {
+    const BOTH: &str = "differences (in the metric’s own unit) are drawn on a scale of their own. Blocked time is per \
+                        1\u{202F}000 requests.";
+    if !comparison.paired {
+        return format!(
+            "Worst first. Two sessions, so no pairs, no test and no α: the interval of a change is what the two \
+             versions’ own intervals allow at worst, and holds whatever changed between the sessions; {BOTH}"
+        );
+    }
+    format!(
+        "Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its {}\u{202F}% \
+         signed-rank interval; {BOTH} Detects: the smallest worsening that this design finds 8 times in 10.",
+        vocabulary::plural(comparison.pairs.into(), "pair", "pairs"),
+        numbers::tick(comparison.alpha),
+        numbers::confidence(comparison),
+    )
+}
+
 fn head(out: &mut String, anchor: &str, comparison: &Comparison) -> std::fmt::Result {
     writeln!(
         out,
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Cells\"><table class=\"cells\" id=\"{anchor}-cells\">\
-         <caption><span>Worst first. {} of blocks, α\u{202F}=\u{202F}{}. Change is the Hodges–Lehmann estimate with its {}\u{202F}% \
-         signed-rank interval; differences (in the metric’s own unit) are drawn on a scale of their own. Detects: the \
-         smallest worsening that this design finds 8 times in 10. Blocked time is per 1\u{202F}000 requests.</span></caption>\
+         <caption><span>{}</span></caption>\
          <thead><tr><th scope=\"col\">Endpoint</th><th scope=\"col\">Metric</th><th scope=\"col\" class=\"n\">Before</th>\
          <th scope=\"col\" class=\"n\">After</th><th scope=\"col\" class=\"n\">Change</th><th scope=\"col\" class=\"n\">Interval</th>\
          <th scope=\"col\" class=\"f\">{}</th><th scope=\"col\" class=\"n\">Detects</th><th scope=\"col\">Outcome</th></tr></thead>",
-        vocabulary::plural(comparison.pairs.into(), "pair", "pairs"),
-        numbers::tick(comparison.alpha),
-        numbers::confidence(comparison),
+        caption(comparison),
         forest::heading()
     )
 }

@@ -11,8 +11,10 @@ use crate::charts::{self, seconds, stalls, timeline};
 use crate::observed::SecondOfArm;
 use crate::{escape, numbers, observed};
 
-/// Rows of a table of seconds: two versions of two minutes.
+/// Rows of a table of seconds: two versions of 120 points.
 const SECONDS_MAX: usize = 240;
+/// Levels with charts.
+const LEVELS_MAX: usize = 8;
 
 /// Writes the part.
 pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::fmt::Result {
@@ -24,7 +26,9 @@ pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::
         "<h3 id=\"{anchor}-course\">Course</h3>\n<h4>Second by second</h4>"
     )?;
     let mut figures = String::new();
-    for (index, level) in observed::levels(record).into_iter().enumerate() {
+    let levels = observed::levels(record);
+    let left = levels.len().saturating_sub(LEVELS_MAX);
+    for (index, level) in levels.into_iter().take(LEVELS_MAX).enumerate() {
         of_level(
             &mut figures,
             &format!("{anchor}-s{}", index + 1),
@@ -43,6 +47,7 @@ pub(super) fn write(out: &mut String, anchor: &str, record: &RunRecord) -> std::
             out,
             "{figures}<p class=\"note\">Full seconds only: the last one of a block is cut, and would look like a fall.</p>"
         )?;
+        table::more(out, left, " levels, without a chart")?;
     }
     observations::write_errors(out, record)?;
     resources(out, anchor, record)
@@ -56,7 +61,13 @@ fn of_level(out: &mut String, link: &str, record: &RunRecord, level: Level) -> s
     let Some(rates) = timeline::render(&title, record, level, &found) else {
         return Ok(());
     };
-    let level_name = numbers::level(level);
+    let (highest, level_name) = match observed::seconds_per_point(record, level) {
+        1 => ("", numbers::level(level).to_string()),
+        several => (
+            "the highest ",
+            format!("each point {several}\u{202F}s, {}", numbers::level(level)),
+        ),
+    };
     let offered = match timeline::is_offered(&record.load) {
         true => "; dotted: what was offered",
         false => "",
@@ -70,21 +81,28 @@ fn of_level(out: &mut String, link: &str, record: &RunRecord, level: Level) -> s
     if let Some(svg) = seconds::render(&title, record, level) {
         writeln!(
             out,
-            "<figure><figcaption>p95 per second, one line per block <small>{level_name}</small></figcaption>{svg}</figure>"
+            "<figure><figcaption>{highest}p95 per second, one line per block <small>{level_name}</small></figcaption>{svg}</figure>"
         )?;
     }
     let title = format!("For how long a loop was held in each second at {at}");
     if let Some(svg) = stalls::render(&title, record, &found) {
+        let stalls = record
+            .blocks
+            .iter()
+            .filter_map(|block| block.stalls.as_ref());
+        let threshold_us = stalls.map(|stalls| stalls.threshold_us).max().unwrap_or(0);
         writeln!(
             out,
-            "<figure><figcaption>Loop held per second by long holds, mean of all blocks <small>{level_name}</small></figcaption>{svg}</figure>"
+            "<figure><figcaption>Time of each second in which a loop was held, by holds longer than {}, mean of all \
+             blocks that tell it <small>{level_name}</small></figcaption>{svg}</figure>",
+            numbers::ms_from_us(threshold_us)
         )?;
     }
     writeln!(
         out,
         "</div><details><summary>Table: second by second</summary>"
     )?;
-    seconds_table(out, record, &found)?;
+    seconds_table(out, record, level, &found)?;
     writeln!(out, "</details></div>")
 }
 
@@ -93,6 +111,7 @@ fn of_level(out: &mut String, link: &str, record: &RunRecord, level: Level) -> s
 fn seconds_table(
     out: &mut String,
     record: &RunRecord,
+    level: Level,
     found: &[SecondOfArm<'_>],
 ) -> std::fmt::Result {
     let with_offered = timeline::is_offered(&record.load);
@@ -116,7 +135,14 @@ fn seconds_table(
     if with_held {
         columns.push(table::number("Loop held"));
     }
-    table::open(out, "Means over the blocks that lasted so long", &columns)?;
+    let per_point = observed::seconds_per_point(record, level);
+    let caption = match per_point {
+        1 => "Means over the blocks that lasted so long".to_owned(),
+        several => format!(
+            "Means over {several} seconds each, from the one that is named, and over the blocks that lasted so long"
+        ),
+    };
+    table::open(out, &caption, &columns)?;
     for (index, second) in found.iter().enumerate().take(SECONDS_MAX) {
         let rate = |rate: f64| numbers::tick((rate * 10.0).round() / 10.0);
         let mut cells = vec![

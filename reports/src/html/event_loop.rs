@@ -18,20 +18,24 @@ const ROUTES_MAX: usize = 200;
 /// What the bars show of a route, ms per 1 000 requests.
 struct Shown {
     caption: &'static str,
-    /// Said when there is none of it.
+    /// Said when there is none of it, of the arms of which it is known.
     none: &'static str,
+    /// Whether none of it is good news.
+    is_good: bool,
     value: fn(&RouteLoop) -> Option<f64>,
 }
 
 const BLOCKED: Shown = Shown {
     caption: "Blocked time of the loop, ms per 1\u{202F}000 requests of the route",
-    none: "✓ No route blocked the loop in any arm.",
+    none: "No route blocked the loop",
+    is_good: true,
     value: RouteLoop::blocked_ms_per_1000,
 };
 
 const HELD: Shown = Shown {
     caption: "Time that the route held the loop, ms per 1\u{202F}000 requests of the route",
-    none: "No route held the loop for long enough to be shown.",
+    none: "No route held the loop for long enough to be shown",
+    is_good: false,
     value: RouteLoop::held_ms_per_1000,
 };
 
@@ -67,6 +71,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
     };
     let routes = ranked(&by_arm, &shown);
     bars(out, &routes, &by_arm, &shown)?;
+    unknown_arms(out, &by_arm, &shown)?;
     route_table(out, record, &routes, &by_arm)
 }
 
@@ -97,7 +102,7 @@ fn bars(
 ) -> std::fmt::Result {
     let max = routes.first().map_or(0.0, |route| route.1);
     if max <= 0.0 {
-        return writeln!(out, "<p class=\"note\">{}</p>", shown.none);
+        return writeln!(out, "<p class=\"note\">{}</p>", none_of_it(by_arm, shown));
     }
     writeln!(
         out,
@@ -137,6 +142,52 @@ fn bars(
         )?;
     }
     Ok(())
+}
+
+/// The arms of which it is known, and those of which it isn't.
+fn known_and_not<'a>(
+    by_arm: &[(&'a str, BTreeMap<&str, RouteLoop>)],
+    shown: &Shown,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let is_known = |seen: &BTreeMap<&str, RouteLoop>| {
+        let mut asked = seen.values().filter(|route| route.requests > 0).peekable();
+        asked.peek().is_some() && asked.all(|route| (shown.value)(route).is_some())
+    };
+    let (known, not): (Vec<_>, Vec<_>) = by_arm.iter().partition(|(_, seen)| is_known(seen));
+    let names = |arms: Vec<&(&'a str, _)>| arms.into_iter().map(|(arm, _)| *arm).collect();
+    (names(known), names(not))
+}
+
+fn none_of_it(by_arm: &[(&str, BTreeMap<&str, RouteLoop>)], shown: &Shown) -> String {
+    let (known, not) = known_and_not(by_arm, shown);
+    match (known.is_empty(), not.is_empty()) {
+        (true, _) => "Of no arm is it known whether a route blocked the loop.".to_owned(),
+        (false, true) => {
+            let sign = if shown.is_good { "✓ " } else { "" };
+            format!("{sign}{} in any arm.", shown.none)
+        }
+        (false, false) => format!(
+            "{} in {}.",
+            shown.none,
+            escape::markup(&known.join(" and "))
+        ),
+    }
+}
+
+/// What has no bars isn't free of it.
+fn unknown_arms(
+    out: &mut String,
+    by_arm: &[(&str, BTreeMap<&str, RouteLoop>)],
+    shown: &Shown,
+) -> std::fmt::Result {
+    match known_and_not(by_arm, shown) {
+        (known, not) if !known.is_empty() && !not.is_empty() => writeln!(
+            out,
+            "<p class=\"note\">Of {} it isn’t known: no monitor measured it there.</p>",
+            escape::markup(&not.join(" and "))
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn route_table(

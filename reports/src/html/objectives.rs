@@ -8,6 +8,9 @@ use unstall_results::slo::{SloFinding, SloOutcome};
 use super::table;
 use crate::{escape, numbers, objectives};
 
+/// More rows are cut, those that are met first.
+const ROWS_MAX: usize = 200;
+
 /// Writes them, if the policy has any.
 pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     if comparison.slos.is_empty() {
@@ -22,7 +25,8 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
     ];
     writeln!(out, "<h4>Objectives</h4>")?;
     table::open(out, objectives::MEANING, &columns)?;
-    for slo in objectives::worst_first(comparison) {
+    let found = objectives::worst_first(comparison);
+    for slo in found.iter().take(ROWS_MAX) {
         let (sign, words) = objectives::outcome(slo, comparison.verdict);
         let class = class(slo, comparison.verdict);
         table::row(
@@ -39,7 +43,12 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> std::fmt::Resu
             ],
         )?;
     }
-    table::close(out)
+    table::close(out)?;
+    table::more(
+        out,
+        found.len().saturating_sub(ROWS_MAX),
+        " objectives, none worse than these",
+    )
 }
 
 /// Numbers of an invalid measurement get no colour: it would be a judgement.

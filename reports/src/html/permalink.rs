@@ -1,7 +1,7 @@
 //! Anchors that stay the same when a report is made again: of measurements by their order, of cells by
 //! endpoint, metric and level.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use unstall_results::comparison::Comparison;
 
@@ -17,14 +17,23 @@ pub(super) fn measurement(index: usize) -> String {
 
 /// The anchor of each cell, in the comparison's order: no two are the same.
 pub(super) fn cells(anchor: &str, comparison: &Comparison) -> Vec<String> {
-    let mut taken = HashSet::with_capacity(comparison.cells.len());
+    // Name → the number that was tried last: thousands of names may begin alike.
+    let mut taken: HashMap<String, u32> = HashMap::with_capacity(comparison.cells.len());
     let mut unique = |wanted: String| {
-        let mut name = wanted.clone();
-        let mut number = 1_u32;
-        while !taken.insert(name.clone()) {
+        let mut number = taken.get(&wanted).copied().unwrap_or(0);
+        let name = loop {
             number += 1;
-            name = format!("{wanted}-{number}");
-        }
+            let name = match number {
+                1 => wanted.clone(),
+                _ => format!("{wanted}-{number}"),
+            };
+            if number == 1 || !taken.contains_key(&name) {
+                break name;
+            }
+        };
+        taken.insert(wanted, number);
+        // As a name of its own it is taken, too.
+        taken.entry(name.clone()).or_insert(1);
         name
     };
     comparison
@@ -62,7 +71,36 @@ fn slug(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use unstall_results::synthetic::{self, EndpointSpec};
+
     use super::*;
+
+    #[test]
+    fn names_that_begin_alike_have_anchors_of_their_own() {
+        let endpoints = [EndpointSpec::new("GET x", 10.0)];
+        let record = synthetic::record(1, 5, 40, &endpoints);
+        let compared = unstall_results::compare::compare(&record, &Default::default());
+        let mut comparison = compared.expect("two versions");
+        let template = comparison.cells[0].clone();
+        let prefix = "GET https://shop.example.com/api/v1/customers/orders";
+        let mut names: Vec<String> = (0..5_000).map(|n| format!("{prefix}/{n}")).collect();
+        // One that looks like another one's number.
+        names.extend(["GET a", "GET a", "GET a p50 2", "GET a"].map(str::to_owned));
+        comparison.cells = names
+            .into_iter()
+            .map(|name| {
+                let mut cell = template.clone();
+                cell.endpoint = Some(name);
+                cell
+            })
+            .collect();
+        let anchors = cells("m1", &comparison);
+        let different: HashSet<&String> = anchors.iter().collect();
+        assert_eq!(different.len(), anchors.len());
+        assert_eq!(anchors, cells("m1", &comparison));
+    }
 
     #[test]
     fn names_become_harmless_anchors() {

@@ -6,7 +6,7 @@ use unstall_results::record::{RunRecord, WatchedCause};
 use unstall_results::watched::{WatchedArm, watched};
 
 use super::table;
-use crate::{escape, numbers};
+use crate::{escape, numbers, observed};
 
 /// Causes that are shown at once; the rest is behind a fold.
 const CAUSES_SHOWN: usize = 8;
@@ -24,7 +24,7 @@ pub(super) fn write(out: &mut String, record: &RunRecord) -> std::fmt::Result {
         sentence(&arms)
     )?;
     shares(out, &arms)?;
-    causes(out, &arms)?;
+    causes(out, record, &arms)?;
     notes(out, &arms)
 }
 
@@ -134,7 +134,7 @@ fn per_1000(arm: &WatchedArm, us: u64) -> String {
     numbers::ms(numbers::as_f64(us) / numbers::as_f64(arm.requests))
 }
 
-fn causes(out: &mut String, arms: &[WatchedArm]) -> std::fmt::Result {
+fn causes(out: &mut String, record: &RunRecord, arms: &[WatchedArm]) -> std::fmt::Result {
     let mut rows: Vec<(&WatchedArm, &WatchedCause)> = arms
         .iter()
         .flat_map(|arm| arm.sum.causes.iter().map(move |cause| (arm, cause)))
@@ -142,10 +142,17 @@ fn causes(out: &mut String, arms: &[WatchedArm]) -> std::fmt::Result {
         .collect();
     rows.sort_by_key(|(_, cause)| std::cmp::Reverse(cause.total_us));
     if rows.is_empty() {
-        return writeln!(
-            out,
-            "<p class=\"note\">✓ No call that kept the loop was seen in any arm.</p>"
-        );
+        let seen: Vec<&str> = arms.iter().map(|arm| arm.arm.as_str()).collect();
+        let unseen = observed::unseen(record, &seen);
+        let text = match unseen.is_empty() {
+            true => "✓ No call that kept the loop was seen in any arm.".to_owned(),
+            false => format!(
+                "No call that kept the loop was seen in {}; {} wasn’t watched.",
+                escape::markup(&seen.join(" and ")),
+                escape::markup(&unseen.join(" and "))
+            ),
+        };
+        return writeln!(out, "<p class=\"note\">{text}</p>");
     }
     let (shown, folded) = rows.split_at(rows.len().min(CAUSES_SHOWN));
     cause_table(out, shown)?;

@@ -1,6 +1,6 @@
 //! Suites as XML, with names that no two cases share.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::{Case, Status, Suite};
@@ -9,17 +9,27 @@ use crate::{escape, observed};
 /// Gives the second of two cases of one name a number. Names are compared as they are written, where
 /// very long ones are cut.
 pub(super) fn make_unique(suites: &mut [Suite]) {
-    let mut taken = BTreeSet::new();
+    // Class and name → the number that was tried last: thousands of names may begin alike.
+    let mut taken: HashMap<(String, String), u32> = HashMap::new();
     for suite in suites {
         let class = text(&suite.class);
         for case in &mut suite.cases {
             let name = case.name.clone();
-            let mut number = 1;
-            while !taken.insert((class.clone(), text(&case.name))) {
+            let wanted = (class.clone(), text(&name));
+            let mut number = taken.get(&wanted).copied().unwrap_or(0);
+            let key = loop {
                 number += 1;
-                // In front, since the end of a long name may be cut.
-                case.name = format!("({number}) {name}");
-            }
+                if number > 1 {
+                    // In front, since the end of a long name may be cut.
+                    case.name = format!("({number}) {name}");
+                }
+                let key = (class.clone(), text(&case.name));
+                if number == 1 || !taken.contains_key(&key) {
+                    break key;
+                }
+            };
+            taken.insert(wanted, number);
+            taken.entry(key).or_insert(1);
         }
     }
 }

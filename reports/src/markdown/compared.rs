@@ -32,6 +32,11 @@ pub(super) fn entry(
         )?;
         cells(out, comparison, Group::Advisory, detail)?;
         writeln!(out, "</details>\n")?;
+    } else if advisory > 0 {
+        writeln!(
+            out,
+            "… and {advisory} advisory cells, shown and not judged.\n"
+        )?;
     }
     single::asides(out, entry, detail)?;
     criteria(out, comparison, detail)?;
@@ -73,7 +78,8 @@ fn answer(
     if let Some(worst) = ranking::worst(comparison) {
         writeln!(out, "- **Worst:** {}", in_a_line(comparison, worst))?;
     }
-    if comparison.verdict != Verdict::Pass {
+    // Nobody should use the numbers of what is invalid.
+    if !matches!(comparison.verdict, Verdict::Pass | Verdict::Invalid) {
         for line in guilty_lines(entry.record).iter().take(GUILTY_LINES_MAX) {
             writeln!(out, "- **Look at:** {}", escape::markdown(&line.sentence))?;
         }

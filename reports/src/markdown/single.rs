@@ -137,8 +137,16 @@ fn whole_service(out: &mut String, summaries: &[Summary], detail: &Detail) -> st
 pub(super) fn asides(out: &mut String, entry: &Entry<'_>, detail: &Detail) -> std::fmt::Result {
     let mut asides = beside::asides(entry.record);
     asides.extend(blame::aside(entry.record, BLAMED_MAX));
-    if asides.is_empty() || !detail.beside {
+    if asides.is_empty() {
         return Ok(());
+    }
+    if !detail.beside {
+        let left = vocabulary::plural(
+            u64::try_from(asides.len()).unwrap_or(u64::MAX),
+            "thing that is shown and not judged",
+            "things that are shown and not judged",
+        );
+        return writeln!(out, "… and {left}.\n");
     }
     for aside in asides.iter().take(detail.items) {
         writeln!(

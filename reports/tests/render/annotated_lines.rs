@@ -66,6 +66,7 @@ fn ten_of_a_level_are_shown_and_the_tenth_counts_the_rest() {
                 cell.endpoint = Some(format!("GET copy-{copy}"));
                 if let Some(change) = &mut cell.change {
                     change.estimate += f64::from(copy) / 10.0;
+                    change.upper_bound += f64::from(copy) / 10.0;
                 }
                 cell
             }));

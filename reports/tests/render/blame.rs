@@ -96,6 +96,31 @@ fn the_course_shows_when_the_loop_was_held() {
 }
 
 #[test]
+fn before_the_first_known_hold_the_course_has_a_dash() {
+    let mut record = record();
+    for block in &mut record.blocks {
+        if let Some(stalls) = &mut block.stalls {
+            stalls.known_from_us = 1_000_001;
+            stalls.unplaced = 7;
+        }
+    }
+    let page = html::render(&report(&record)).replace('\u{202F}', " ");
+    let table = section(&page, "Table: second by second", "</table>");
+    let held_in = |second: u32| {
+        let row = format!("<th scope=\"row\" class=\"n\">{second}</th>");
+        let row = section(table, &row, "</tr>").to_owned();
+        let cell = row.trim_end_matches("</td>").rsplit('>').next();
+        cell.expect("a cell").to_owned()
+    };
+    assert_eq!([held_in(0), held_in(1)], ["–", "–"]);
+    assert_ne!(held_in(2), "–");
+    assert!(
+        page.contains("shares are of the part of each block whose holds it kept"),
+        "{page}"
+    );
+}
+
+#[test]
 fn markdown_has_the_worst_three_and_the_terminal_the_worst() {
     let record = record();
     let report = report(&record);
@@ -143,14 +168,114 @@ fn a_service_that_held_nobody_says_so() {
     }
     let page = html_of(&record).replace('\u{202F}', " ");
     assert!(
-        page.contains("✓ No request waited for a hold of the loop longer than 1.0 ms"),
+        page.contains(
+            "✓ No other request was kept waiting by a hold of the loop longer than 1.0 ms."
+        ),
         "{page}"
     );
     let text = said(&markdown::render(
         &report(&record),
         markdown::Placement::FILE,
     ));
-    assert!(text.contains("nobody, by a hold longer than"), "{text}");
+    assert!(
+        text.contains("nobody else, by a hold of the loop longer than"),
+        "{text}"
+    );
+    // What one version's monitor didn't tell isn't good news.
+    for block in record
+        .blocks
+        .iter_mut()
+        .filter(|block| block.arm == "before")
+    {
+        block.stalls = None;
+    }
+    let page = html_of(&record).replace('\u{202F}', " ");
+    let words = "No other request was kept waiting by a hold of the loop longer than 1.0 ms in after (before had no \
+                 monitor that tells holds).";
+    assert!(
+        page.contains(words) && !page.contains("✓ No other"),
+        "{page}"
+    );
+    // Neither is what was not told of all requests.
+    let told = record
+        .blocks
+        .iter_mut()
+        .filter_map(|block| block.stalls.as_mut());
+    told.for_each(|stalls| stalls.requests_untold = 1);
+    assert!(html_of(&record).contains("Nobody can be told from what is known"));
+}
+
+#[test]
+fn a_sentence_names_the_arm_unless_there_is_but_one() {
+    let mut record = record();
+    for block in record
+        .blocks
+        .iter_mut()
+        .filter(|block| block.arm == "after")
+    {
+        block.stalls = None;
+    }
+    let text = said(&markdown::render(
+        &report(&record),
+        markdown::Placement::FILE,
+    ));
+    assert!(text.contains(" took before, "), "{text}");
+}
+
+#[test]
+fn a_line_is_named_as_the_part_that_it_is() {
+    let mut record = record();
+    for block in &mut record.blocks {
+        if let Some(stalls) = &mut block.stalls {
+            let at = |us, line: Option<&str>| Blame {
+                line: line.map(str::to_owned),
+                ..blame("GET usage", "POST message", us)
+            };
+            stalls.blame = vec![at(95_000, None), at(5_000, Some("f at x.py:17"))];
+        }
+    }
+    let text = said(&markdown::render(
+        &report(&record),
+        markdown::Placement::FILE,
+    ));
+    assert!(
+        text.contains("GET usage (5 % of it at f at x.py:17) held the loop"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_monitor_in_one_arm_says_nothing_of_the_other() {
+    let quiet = || {
+        let endpoints = [EndpointSpec::new("GET usage", 30.0)];
+        synthetic::record(3, 5, 400, &endpoints)
+    };
+    let event_loop = |record: &RunRecord| {
+        let page = html::render(&report(record));
+        section(&page, "<h4>What held the event loop</h4>", "<details>").to_owned()
+    };
+    let both = event_loop(&quiet());
+    assert!(
+        both.contains("✓ No route blocked the loop in any arm."),
+        "{both}"
+    );
+    let mut after_only = quiet();
+    for block in after_only
+        .blocks
+        .iter_mut()
+        .filter(|block| block.arm == "before")
+    {
+        block.monitor = None;
+    }
+    let after = event_loop(&after_only);
+    assert!(
+        after.contains("No route blocked the loop in after."),
+        "{after}"
+    );
+    assert!(
+        after.contains("Of before it isn’t known") && !after.contains('✓'),
+        "{after}"
+    );
 }
 
 #[test]
@@ -161,6 +286,8 @@ fn what_is_not_known_is_told() {
             stalls.blame.clear();
             stalls.unplaced = 12;
             stalls.placed = 0;
+            // As `ab` writes it of a service with another clock.
+            stalls.by_second_us.clear();
             stalls.requests_untold = 3;
             stalls.blame_others_us = 5_000;
             stalls.loops = 2;
@@ -176,6 +303,8 @@ fn what_is_not_known_is_told() {
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
+    let whole = html::render(&report(&record));
+    assert!(!whole.contains("a loop was held"), "no course of zeros");
     let text = said(&markdown::render(
         &report(&record),
         markdown::Placement::FILE,
@@ -214,6 +343,13 @@ fn many_pairs_are_capped_and_counted() {
     );
     let matrix = section(&page, "<table class=\"blame\">", "</table>");
     assert_eq!(matrix.matches("<th scope=\"row\">").count(), 8);
+    // The pairs are made in the order of their time.
+    let first = matrix.split("<td class=\"n\">").nth(1).expect("a cell");
+    assert!(first.starts_with("10\u{202F}s"), "{first:.60}");
+    for shown in ["GET c0", "GET c7", "GET v0", "GET v7"] {
+        assert!(matrix.contains(&format!("<bdi>{shown}</bdi>")), "{shown}");
+    }
+    assert!(!matrix.contains("GET c8<") && !matrix.contains("GET v8<"));
     assert!(
         page.contains("And 228 more, none longer than these"),
         "{page}"

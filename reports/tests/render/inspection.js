@@ -28,6 +28,10 @@ addEventListener("load", () => {
     const root = page.documentElement;
     findings.push("frame " + name + " at " + width + " scrolls " + root.scrollWidth);
     findings.push("background " + name + " " + view.getComputedStyle(page.body).backgroundColor);
+    const isDesktop = width >= 1280;
+    for (const table of isDesktop ? page.querySelectorAll("table.cells") : []) {
+      if (table.scrollWidth > table.parentElement.clientWidth) fault("cut", table.scrollWidth + " wide cells");
+    }
     if (root.scrollWidth > width) fault("overflow", root.scrollWidth + " > " + width);
     const scripts = [...page.scripts].filter((script) => script !== page.body.lastElementChild);
     if (scripts.length) fault("element", scripts.length + " × script");

@@ -18,6 +18,35 @@ fn a_hundred_endpoints_in_24_pairs_are_less_than_two_megabytes() {
 }
 
 #[test]
+fn an_hour_has_as_many_points_as_two_minutes() {
+    let (mut record, comparison) = fixture::lasting();
+    fixture::last_for(&mut record, 3_600);
+    let page = page(&[(record, comparison)]);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    let course = page.split("id=\"m1-course\"").nth(1).expect("the part");
+    let table = course
+        .split("Table: second by second")
+        .nth(1)
+        .expect("a table");
+    let table = table.split("</table>").next().expect("its end");
+    assert_eq!(table.matches("<tr data-k=").count(), 240);
+    assert!(table.contains("Means over 30 seconds each"), "{table:.400}");
+    assert!(course.contains("each point 30\u{202F}s, "));
+    // Every mark has its row.
+    assert!(!course.contains("data-k=\"241\""));
+}
+
+#[test]
+fn objectives_on_thousands_of_endpoints_are_cut_and_counted() {
+    let (record, mut comparison) = fixture::with_objectives();
+    let one = comparison.slos[0].clone();
+    comparison.slos.extend(std::iter::repeat_n(one, 5_000));
+    let page = page(&[(record, comparison)]);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.contains(" more objectives, none worse than these."));
+}
+
+#[test]
 fn twenty_five_thousand_names_are_grouped_and_cut() {
     let (record, comparison) = fixture::many(25_000);
     let cells = comparison.cells.len();

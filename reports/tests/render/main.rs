@@ -13,6 +13,7 @@ mod interaction;
 mod junit_rules;
 mod limits;
 mod markdown_as_read;
+mod mixed;
 mod objectives;
 mod open;
 mod trust;

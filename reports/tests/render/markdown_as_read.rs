@@ -300,4 +300,16 @@ fn of_many_measurements_the_worst_stay() {
     let short = within(&report(&many), Limit::StepSummary { bytes_taken });
     assert!(short.len() <= 400);
     assert!(short.contains("**✕ regression**"));
+    // More than fits would lose everything that stands there.
+    for left in [0, 20] {
+        let bytes_taken = 1_048_576 - left;
+        let nothing = markdown::render(
+            &report(&many),
+            Placement {
+                limit: Limit::StepSummary { bytes_taken },
+                marker: None,
+            },
+        );
+        assert_eq!(nothing, "");
+    }
 }

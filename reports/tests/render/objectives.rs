@@ -101,4 +101,13 @@ fn a_warning_is_no_error_to_any_pipeline() {
     let annotations = annotations::render(&report, &|_| None);
     assert!(annotations.starts_with("::warning title="), "{annotations}");
     assert!(annotations.contains("%3A invalid::"), "{annotations}");
+    // A reader sees an invalid measurement and a job that is green.
+    let said = "the policy lets this end with exit code 0";
+    for text in [
+        html::render(&report),
+        terminal::render(&report, Style::default()),
+        markdown::render(&report, markdown::Placement::FILE),
+    ] {
+        assert!(text.contains(said), "{text}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::binomial::share;
-use super::design::different;
+use super::design::{different, version_difference};
 use super::noise::{Scatter, Session, scatters};
 use super::reach::{FamilyScatter, detectable};
 use super::resampled::resample;
@@ -60,7 +60,8 @@ pub(super) fn listed(differences: &[DesignDifference]) -> String {
 /// Judges each session by the rule and says what all of them show. `resampled` more sessions are
 /// put together from their pairs; 0 for none.
 ///
-/// Sessions that were interrupted are left out.
+/// Sessions that were interrupted are left out, and so are the policy's objectives: those are of one
+/// version, so that one that is missed is no false alarm about a difference.
 ///
 /// # Errors
 /// [`CertifyError`].
@@ -69,6 +70,10 @@ pub fn certify(
     policy: &Policy,
     resampled: u32,
 ) -> Result<Certificate, CertifyError> {
+    let policy = &Policy {
+        slos: Vec::new(),
+        ..policy.clone()
+    };
     let whole: Vec<&RunRecord> = records.iter().filter(|of| !of.interrupted).collect();
     let first = *whole.first().ok_or(CertifyError::NoSession)?;
     let (machine, design) = (CalibratedMachine::of(first), CalibratedDesign::of(first));
@@ -150,6 +155,8 @@ pub fn is_of_a_kind(
     let design = CalibratedDesign::of(first);
     let own = CalibratedDesign::of(record);
     differences.extend(design.hard_differences(&own, begun));
+    let (version, own_version) = (&first.harness.version, &record.harness.version);
+    differences.extend(version_difference(version, own_version));
     differences.extend(different("target", target(first), target(record)));
     let (pairs, own_pairs) = (design.pairs.to_string(), own.pairs.to_string());
     differences.extend(different("pairs", pairs, own_pairs));
@@ -170,8 +177,8 @@ fn target(record: &RunRecord) -> String {
     named.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// From the first block's beginning to the last one's end.
-fn minutes(record: &RunRecord) -> f64 {
+/// How long a session lasted: from its first block's beginning to the last one's end.
+pub fn minutes(record: &RunRecord) -> f64 {
     let blocks = record.blocks.iter();
     let begin = blocks.clone().map(|block| block.started_mono_ns).min();
     let end = blocks

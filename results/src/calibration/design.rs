@@ -86,6 +86,8 @@ impl CalibratedDesign {
             warmup_ms_min: load.warmup_ms_min,
             probe: probe(record),
             state_reset: load.state_reset.clone(),
+            store_round_trip_us: load.store_round_trip_us,
+            access: access(record),
             pairs: load.pairs,
             looks: load.looks.clone(),
         }
@@ -94,7 +96,7 @@ impl CalibratedDesign {
     /// What differs and must not: all but the number of pairs and its looks, and the bystander probe
     /// until the other one has begun, since its route may turn out not to answer.
     pub(super) fn hard_differences(&self, other: &Self, begun: bool) -> Vec<DesignDifference> {
-        let keys: [(&'static str, KeyOf); 8] = [
+        let keys: [(&'static str, KeyOf); 10] = [
             ("scenario", |of| of.scenario.clone()),
             ("scenario's hash", |of| of.scenario_sha256.clone()),
             ("load model", |of| of.load_model.clone()),
@@ -110,6 +112,13 @@ impl CalibratedDesign {
                 )
             }),
             ("state reset", |of| of.state_reset.clone()),
+            ("stated round trip", |of| {
+                let stated = of.store_round_trip_us.map(|us| format!("{us} µs"));
+                stated.unwrap_or_else(|| "none".to_owned())
+            }),
+            ("access", |of| {
+                of.access.clone().unwrap_or_else(|| "the usual".to_owned())
+            }),
         ];
         let keys = keys.into_iter();
         let mut differences: Vec<DesignDifference> = keys
@@ -129,6 +138,32 @@ impl CalibratedDesign {
             .collect();
         named.join(", ")
     }
+}
+
+/// How its versions were reached, where any of them wasn't in the usual way.
+fn access(record: &RunRecord) -> Option<String> {
+    let accesses = record.arms.values().filter_map(|arm| arm.access.as_ref());
+    let mut named: Vec<String> = accesses
+        .map(|access| {
+            let words = [
+                access
+                    .insecure
+                    .then(|| "no certificate verified".to_owned()),
+                access.full_handshakes.then(|| "full handshakes".to_owned()),
+                access.proxy.as_ref().map(|proxy| format!("by {proxy}")),
+            ];
+            words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        })
+        .filter(|words| !words.is_empty())
+        .collect();
+    named.dedup();
+    (!named.is_empty()).then(|| named.join("; "))
+}
+
+/// Another major version may judge by another rule.
+pub(super) fn version_difference(certified: &str, found: &str) -> Option<DesignDifference> {
+    let major = |version: &str| version.split('.').next().unwrap_or(version).to_owned();
+    different("unstall's major version", major(certified), major(found))
 }
 
 /// A key, where its values are not the same.

@@ -1,11 +1,12 @@
 //! How much one cell scatters from pair to pair while nothing changes.
 
-use super::CellNoise;
+use super::{CalibratedMargin, CellNoise};
 use crate::candidate::Differences;
 use crate::comparison::{Cell, Comparison, Estimate, Family, Metric};
 use crate::measure::{Reading, Subject, estimate};
 use crate::policy::Margin;
 use crate::record::{Block, RunRecord};
+use crate::student::mean;
 
 /// Standard deviations between the ends of a 95 % interval.
 const DEVIATIONS_IN_INTERVAL: f64 = 2.0 * 1.959_964;
@@ -105,6 +106,10 @@ impl Scatter {
             metric: self.metric,
             family: self.family,
             judged: self.judged,
+            margin: Some(CalibratedMargin {
+                regression: self.margin.regression,
+                floor: self.margin.floor,
+            }),
             value: self.value,
             pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
             sd_between_pairs: self.sd_between_pairs(),
@@ -160,8 +165,4 @@ fn own_deviation(block: &Block, subject: Subject<'_>, metric: Metric) -> Option<
     let least = metric.resolution();
     let (low, high) = (of_block.low?.max(least), of_block.high?.max(least));
     Some((high / low).ln() / DEVIATIONS_IN_INTERVAL)
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

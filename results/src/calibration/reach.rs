@@ -9,10 +9,11 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::Detectable;
-use super::noise::{Scatter, mean};
+use super::noise::Scatter;
 use crate::comparison::{Metric, Scale};
 use crate::policy::Margin;
 use crate::signflip::{SignFlips, TestCell};
+use crate::student::mean;
 
 /// How often a change must be found.
 const POWER: f64 = 0.8;

@@ -73,8 +73,9 @@ fn deal(shell: &mut RunRecord, pool: &[Vec<&Block>], rng: &mut ChaCha8Rng) {
     shell.blocks.clear();
     for (pair, first) in (0..).zip(balanced_first_arms(shell.load.pairs, rng)) {
         let second = match first {
-            ArmName::Before => ArmName::After,
             ArmName::After => ArmName::Before,
+            // No session of a calibration has a start.
+            ArmName::Before | ArmName::Start => ArmName::After,
         };
         let drawn = &pool[rng.random_range(0..pool.len())];
         shell.blocks.extend(drawn.iter().map(|block| {

@@ -4,19 +4,23 @@
 use std::fmt;
 
 use super::certify::listed;
+use super::design::version_difference;
 use super::reach::{detectable, floor};
 use super::{CalibratedDesign, CalibratedMachine, CellNoise, Certificate, DesignDifference};
 use crate::candidate::cell_name;
+use crate::compare::INVALID;
 use crate::comparison::{Comparison, Decision, Metric, Scale, Verdict};
+use crate::criteria::withdraw;
+use crate::headline::warned;
 use crate::level::Level;
-use crate::policy::{Margin, Policy};
+use crate::need::{PAIRS_ADVISED_MAX, POWER_Z};
+use crate::policy::{Consequence, Margin, Policy};
 use crate::record::RunRecord;
+use crate::student::student_quantile;
 use crate::wording;
 
 /// At most this many blind spots are told one by one.
 const SPOTS_TOLD_MAX: usize = 5;
-/// Beyond this many pairs, "more pairs" is no advice.
-const PAIRS_ADVISED_MAX: f64 = 200.0;
 /// From this part of the variance on, more requests per block help most.
 const WITHIN_BLOCKS_MOST: f64 = 0.5;
 
@@ -108,6 +112,8 @@ impl Certificate {
         let mut differences = self.machine.hard_differences(&machine);
         let design = CalibratedDesign::of(record);
         differences.extend(self.design.hard_differences(&design, begun));
+        let version = &record.harness.version;
+        differences.extend(version_difference(&self.harness_version, version));
         if differences.is_empty() {
             return Ok(());
         }
@@ -127,8 +133,7 @@ impl Certificate {
                 continue;
             }
             let noise = self.cell(cell.endpoint.as_deref(), cell.level.key(), cell.metric);
-            let Some(found) =
-                noise.and_then(|noise| self.sight(noise, comparison.pairs, cell.margin))
+            let Some(found) = noise.and_then(|noise| self.sight(noise, comparison, cell.margin))
             else {
                 continue;
             };
@@ -157,8 +162,16 @@ impl Certificate {
     }
 
     /// `None` where nothing is known of the cell, `Some(None)` where its limit can be seen.
-    fn sight(&self, noise: &CellNoise, pairs: u32, margin: Margin) -> Option<Option<BlindSpot>> {
-        let beyond = noise.beyond_margin(pairs)?;
+    fn sight(
+        &self,
+        noise: &CellNoise,
+        comparison: &Comparison,
+        margin: Margin,
+    ) -> Option<Option<BlindSpot>> {
+        let pairs = comparison.pairs;
+        // The table is of the sessions' own level; a look, or another policy, may have less.
+        let strictness = strictness(pairs, self.alpha, comparison.alpha);
+        let beyond = noise.beyond_margin(pairs)? * strictness;
         let found = detectable(noise.metric, margin, noise.value, pairs, beyond);
         let limit = margin.harm.max(floor(noise.metric, margin, noise.value));
         if found.change <= limit {
@@ -168,7 +181,7 @@ impl Certificate {
             Scale::Ratio => limit.ln_1p() - margin.regression.ln_1p(),
             Scale::Difference => limit - margin.regression,
         };
-        let pairs_needed = noise.pairs_for(room).filter(|needed| *needed > pairs);
+        let pairs_needed = noise.pairs_for(room / strictness, pairs);
         let by_requests = noise.sd_within_blocks.is_some_and(|within| {
             within.powi(2) > WITHIN_BLOCKS_MOST * noise.sd_between_pairs.powi(2)
         });
@@ -185,10 +198,17 @@ impl Certificate {
         }))
     }
 
-    /// Why verdicts on this machine are worth nothing: identical code alarms more often than α
-    /// allows, beyond chance.
+    /// Why verdicts with it are worth nothing: none of its sessions could be judged, or identical
+    /// code alarms more often than α allows, beyond chance.
     pub fn distrust(&self) -> Option<String> {
         let alarms = self.false_alarms;
+        if alarms.of == 0 {
+            return Some(format!(
+                "Of {} of a version against itself none could be judged, so nothing is known of \
+                 false alarms here; mend what made them invalid, and calibrate again",
+                wording::plural(self.sessions.len() as u64, "session"),
+            ));
+        }
         (alarms.low > self.alpha).then(|| {
             format!(
                 "A version against itself alarmed here in {} of {}, and the rule allows {} % of \
@@ -197,6 +217,18 @@ impl Certificate {
                 alarms.count,
                 wording::plural(u64::from(alarms.of), "session"),
                 wording::number(self.alpha * 100.0),
+            )
+        })
+    }
+
+    /// That fewer than half of its sessions say anything.
+    pub fn doubt(&self) -> Option<String> {
+        let (judged, all) = (u64::from(self.false_alarms.of), self.sessions.len() as u64);
+        (judged > 0 && judged * 2 < all).then(|| {
+            format!(
+                "Only {judged} of {} of the certificate could be judged, the others were invalid: it \
+                 is of the machine's better hours.",
+                wording::plural(all, "session")
             )
         })
     }
@@ -235,6 +267,15 @@ impl Certificate {
                 wording::plural(u64::from(self.design.pairs), "pair")
             ));
         }
+        let other = self.other_rule(comparison, policy);
+        if !other.is_empty() {
+            comparison.blind_spots.push(format!(
+                "The certificate is of another policy ({}): how often this one calls identical \
+                 versions worse is not known; calibrate with it.",
+                other.join("; ")
+            ));
+        }
+        comparison.validity.warnings.extend(self.doubt());
         let here = CalibratedMachine::of(record);
         let soft = self.machine.soft_differences(&here);
         comparison
@@ -242,14 +283,15 @@ impl Certificate {
             .warnings
             .extend(soft.iter().map(|difference| format!("{difference}.")));
         if let Some(fault) = self.distrust() {
-            spoil(comparison, fault, policy);
+            let consequence = policy.consequence(Verdict::Invalid, record.interrupted);
+            spoil(comparison, fault, consequence);
         }
         Ok(())
     }
 }
 
 /// The verdict is worth nothing, and says why.
-fn spoil(comparison: &mut Comparison, fault: String, policy: &Policy) {
+fn spoil(comparison: &mut Comparison, fault: String, consequence: Option<Consequence>) {
     if comparison.verdict != Verdict::Invalid {
         let what = fault.split(';').next().unwrap_or(&fault);
         comparison.headline = format!("Not usable: {what}");
@@ -257,10 +299,13 @@ fn spoil(comparison: &mut Comparison, fault: String, policy: &Policy) {
             .clone_into(&mut comparison.next_action);
     }
     comparison.verdict = Verdict::Invalid;
-    comparison.consequence = policy.consequence(Verdict::Invalid);
+    comparison.consequence = consequence;
     comparison.decision = Decision::Undecided;
+    withdraw(&mut comparison.criteria, INVALID);
     comparison.validity.faults.push(fault);
-    comparison.reasons.clone_from(&comparison.validity.faults);
+    let warned = warned(Verdict::Invalid, consequence).into_iter();
+    let faults = comparison.validity.faults.iter().cloned();
+    comparison.reasons = warned.chain(faults).collect();
 }
 
 impl CellNoise {
@@ -273,37 +318,29 @@ impl CellNoise {
         Some(known.beyond_margin * part)
     }
 
-    /// The fewest pairs that need no more than this beyond the margin, if that is a sensible number.
-    fn pairs_for(&self, room: f64) -> Option<u32> {
-        if let Some(told) = self.detectable.iter().find(|of| of.beyond_margin <= room) {
+    /// The fewest pairs, more than there are, that need no more than this beyond the margin, if that
+    /// is a sensible number.
+    fn pairs_for(&self, room: f64, have: u32) -> Option<u32> {
+        let mut more = self.detectable.iter().filter(|of| of.pairs > have);
+        if let Some(told) = more.find(|of| of.beyond_margin <= room) {
             return Some(told.pairs);
         }
         let last = self.detectable.last()?;
         let pairs = f64::from(last.pairs) * (last.beyond_margin / room).powi(2);
+        // Fewer can't do, whatever the table's own noise says of them.
+        let pairs = pairs.max(f64::from(have) + 1.0);
         // Not where there is no room at all: a comparison with NaN is false.
         (room > 0.0 && pairs <= PAIRS_ADVISED_MAX).then_some(pairs.ceil() as u32)
     }
 }
 
-/// Days from one RFC 3339 date to another, 0 if it is the earlier one; `None` if one is no date.
-pub fn days_between(from: &str, to: &str) -> Option<u64> {
-    let days = day_number(to)? - day_number(from)?;
-    Some(u64::try_from(days).unwrap_or(0)) // a clock that was set back
-}
-
-/// Days of the proleptic Gregorian calendar since a fixed day.
-fn day_number(utc: &str) -> Option<i64> {
-    let number = |range: std::ops::Range<usize>| utc.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
+/// How many times as far beyond the margin a change must be to be found at the level `own`, if so
+/// many pairs find it at the level `certified`. At a larger level it is told as at the certified one,
+/// which is no less.
+fn strictness(pairs: u32, certified: f64, own: f64) -> f64 {
+    if own >= certified || pairs < 2 {
+        return 1.0;
     }
-    // Years that begin in March have their leap day at the end.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(365 * year + leap_days + (153 * month + 2) / 5 + day)
+    let beyond = |alpha: f64| student_quantile(1.0 - alpha, pairs - 1) + POWER_Z;
+    beyond(own) / beyond(certified)
 }

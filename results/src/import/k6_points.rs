@@ -16,6 +16,7 @@ use super::seen::{ENDPOINTS_MAX, OTHERS, Seen, SeenEndpoint, SeenLoad, SeenTimes
 use super::wrk::path_of;
 use crate::histogram::LatencyHistogram;
 use crate::record::ErrorKind;
+use crate::wording;
 
 const FIX: &str = "give what `k6 run --out json=FILE` wrote";
 
@@ -59,6 +60,8 @@ struct Points {
     ended: Option<Timestamp>,
     users: f64,
     drops: bool,
+    /// Requests of which the file doesn't tell whether they failed.
+    untold: u64,
     url: Option<String>,
 }
 
@@ -98,6 +101,13 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Seen, ImportError
     if points.drops {
         missing.push("What iterations that k6 dropped would have waited.".to_owned());
     }
+    if points.untold > 0 {
+        missing.push(format!(
+            "Whether {} failed: their points have none of the tags expected_response, error_code and \
+             status (`systemTags`), and they count as answers.",
+            wording::plural(points.untold, "request")
+        ));
+    }
     if points.by_name.contains_key(OTHERS) && points.endpoints.len() > ENDPOINTS_MAX {
         missing.push(format!(
             "Requests of more than {ENDPOINTS_MAX} names apart: the last ones are counted together."
@@ -134,11 +144,14 @@ impl Points {
         self.ended = Some(self.ended.map_or(ended, |latest| latest.max(ended)));
         let tags = data.tags.unwrap_or_default();
         let failure = failure(&tags);
+        if failure.is_none() {
+            self.untold += 1;
+        }
         let endpoint = self.endpoint(tags);
         let SeenTimes::All { answers, failures } = &mut endpoint.times else {
             return Ok(());
         };
-        match failure {
+        match failure.flatten() {
             None => {
                 endpoint.completed += 1;
                 answers.record(took);
@@ -202,28 +215,29 @@ fn compact(mut endpoint: SeenEndpoint) -> SeenEndpoint {
     endpoint
 }
 
-/// Whether k6 took the request for a failure, and of which kind by its error codes.
-fn failure(tags: &Tags) -> Option<ErrorKind> {
-    let status: u16 = tags.status.as_deref()?.parse().ok()?;
+/// Whether k6 took the request for a failure, and of which kind by its error codes; `None` where no tag
+/// tells. What k6 itself says comes first: a script may expect a 404, and refuse a 200.
+fn failure(tags: &Tags) -> Option<Option<ErrorKind>> {
+    let number = |tag: &Option<String>| tag.as_deref().and_then(|text| text.parse::<u32>().ok());
+    let status = number(&tags.status);
+    let code = number(&tags.error_code).filter(|code| *code != 0);
+    let by_status = || status.map(|status| (200..400).contains(&status));
     let is_expected = match tags.expected_response.as_deref() {
         Some(expected) => expected == "true",
-        None => (200..400).contains(&status),
+        None if code.is_some() => false,
+        None => by_status()?,
     };
     if is_expected {
-        return None;
+        return Some(None);
     }
-    let code = tags
-        .error_code
-        .as_deref()
-        .and_then(|code| code.parse().ok());
-    Some(match code.unwrap_or(0u32) {
+    Some(Some(match code.unwrap_or(0) {
         1050 | 1211 => ErrorKind::Timeout,
         1100..1200 => ErrorKind::Dns,
         1220 => ErrorKind::Reset,
         1200..1300 => ErrorKind::Connect,
         1300..1400 => ErrorKind::Tls,
         1600..1700 => ErrorKind::Protocol,
-        _ if status == 0 => ErrorKind::Reset,
+        _ if status == Some(0) => ErrorKind::Reset,
         _ => ErrorKind::Status,
-    })
+    }))
 }

@@ -105,17 +105,19 @@ pub(super) fn read(text: &str, origin: &Path) -> Result<Seen, ImportError> {
     })
 }
 
+/// Failures in oha's words, without those that the end of the run cut off.
+fn others_of(document: &Document) -> impl Iterator<Item = (&String, &u64)> {
+    let errors = document.errors.iter();
+    errors.filter(|(words, _)| *words != CUT_OFF)
+}
+
 /// Failures as oha words them.
 fn other_errors(document: &Document) -> Option<String> {
-    let others = document
-        .errors
-        .iter()
-        .filter(|(words, _)| *words != CUT_OFF);
-    let words: Vec<String> = others
+    let words: Vec<String> = others_of(document)
         .map(|(words, count)| format!("{count} × {words}"))
         .collect();
     (!words.is_empty()).then(|| {
-        let sum = saturating_sum(document.errors.values().copied());
+        let sum = saturating_sum(others_of(document).map(|(_, count)| *count));
         format!(
             "Of what kind {sum} failures are, beyond the tool's words: {}.",
             words.join("; ")

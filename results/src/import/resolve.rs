@@ -84,6 +84,7 @@ pub(super) fn record(mut seen: Seen, options: &ImportOptions) -> Result<RunRecor
         blocks: vec![block(seen, level, begun)],
         interrupted: false,
         merged: None,
+        contrast: None,
     })
 }
 
@@ -276,6 +277,7 @@ fn block(seen: Seen, level: u32, begun: String) -> Block {
         probe: None,
         series: Vec::new(),
         monitor: None,
+        service_counters: None,
         process: None,
         watch: None,
         open: None,

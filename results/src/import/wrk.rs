@@ -55,8 +55,15 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Seen, ImportError
     if let Some(us) = printed.longest_us {
         stated.push(StatedPercentile { share: 1.0, us });
     }
-    let users = printed.connections.unwrap_or(0);
-    let mut seen = printed.seen("wrk", SeenLoad::Closed { users }, stated, lines)?;
+    let connections = printed.connections;
+    let load = |users| SeenLoad::Closed { users };
+    let mut seen = printed.seen("wrk", load(connections.unwrap_or(0)), stated, lines)?;
+    if connections.is_none() {
+        return Err(lines.wrong(
+            "no line \"N threads and M connections\"",
+            "give all that wrk printed, from its first line on",
+        ));
+    }
     seen.times = Some("from the first byte written to the end of the answer");
     Ok(seen)
 }

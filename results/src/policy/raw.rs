@@ -16,7 +16,7 @@ use crate::comparison::Metric;
 #[schemars(title = "Unstall policy")]
 pub(super) struct RawPolicy {
     /// Significance level of every test and bound [0.05].
-    #[schemars(with = "Option<f64>", extend("exclusiveMinimum" = 0, "maximum" = 0.5))]
+    #[schemars(with = "Option<f64>", extend("minimum" = 0.001, "maximum" = 0.5))]
     pub(super) alpha: Option<Spanned<f64>>,
     /// What an inconclusive comparison means [fail].
     pub(super) inconclusive: Option<RawConsequence>,

@@ -9,6 +9,7 @@ use super::error::{PolicyError, listed, meant};
 use super::raw::{RawConsequence, RawMargin, RawPolicy, RawRule, RawSlo, RawUnpaired};
 use super::{Consequence, Glob, Margin, Place, Policy, Rule, SloRule, Unpaired};
 use crate::comparison::{Metric, Scale};
+use crate::signflip::ALPHA_MIN;
 use crate::slo::Slo;
 use crate::text_position::position;
 
@@ -154,12 +155,12 @@ impl Reader<'_> {
 
     fn alpha(&self, alpha: &Spanned<f64>) -> Result<f64, PolicyError> {
         let value = *alpha.get_ref();
-        if value > 0.0 && value <= 0.5 {
+        if (ALPHA_MIN..=0.5).contains(&value) {
             return Ok(value);
         }
         Err(self.error(
             alpha.span().start,
-            format!("alpha is {value}, expected above 0 and up to 0.5"),
+            format!("alpha is {value}, expected {ALPHA_MIN} to 0.5"),
             "use 0.05",
         ))
     }

@@ -21,7 +21,12 @@ pub struct Stalls {
     /// Holds that were counted, but of which the times are lost, or of no use here because the
     /// service has another clock.
     pub unplaced: u64,
-    /// Per second since the block began: time in which a loop was held.
+    /// From when on in the block holds are known, µs: the monitor keeps the newest ones only. What
+    /// is said of the block's holds and requests is said of the time since then.
+    #[serde(default)]
+    pub known_from_us: u64,
+    /// Per second since the block began: time in which at least one loop was held. Empty where no
+    /// hold could be placed because the service has another clock.
     pub by_second_us: Vec<u64>,
     /// Who kept whom waiting; at most [`BLAMES_MAX`].
     pub blame: Vec<Blame>,

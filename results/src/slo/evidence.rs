@@ -21,31 +21,37 @@ use super::{Measure, Objective, Percentile, SloFinding, SloOutcome, subjects};
 use crate::design::pairs_min;
 use crate::hodges_lehmann::{median_of_sorted, normal_quantile};
 use crate::level::Level;
+use crate::need::{PAIRS_ADVISED_MAX, POWER_Z};
 use crate::order_statistics::requests_needed;
 use crate::policy::{Policy, SloRule};
 use crate::record::{Block, RunRecord};
 use crate::saturation::Saturation;
+use crate::student::student_quantile;
 use crate::validate::saturating_sum;
+use crate::wilson::wilson;
 use crate::wording;
 
-/// Standard normal quantile of 80 % power.
-const POWER_Z: f64 = 0.841_621;
 /// With fewer blocks nothing is said of a share: Student's quantile is too large to be useful, and
 /// its expansion too small.
 const BLOCKS_MIN: usize = 5;
-/// Beyond this many pairs, "more pairs" is no advice.
-const PAIRS_ADVISED_MAX: f64 = 200.0;
 
-/// All that the policy wants held, in the order of the file, each endpoint and level by itself.
+/// All that the policy wants held, in the order of the file, each endpoint and level by itself. Each
+/// has its row: one that nothing was measured of can't be told, and nothing passes by it.
+///
+/// With `first_look`, the pairs of a look that is still to come, only what one request proves is
+/// said: whatever counts blocks would be a look.
 pub(crate) fn judge(
     policy: &Policy,
     record: &RunRecord,
     before: &[&Block],
     after: &[&Block],
     saturation: &[Saturation],
+    first_look: Option<u32>,
 ) -> Vec<SloFinding> {
-    let streams = |name: &str| is_streamed(after.iter().copied(), name);
-    let levels: BTreeSet<u32> = after.iter().map(|block| block.level).collect();
+    // Of either version: what doesn't stream any more is no reason not to ask for its first item.
+    let blocks = || before.iter().chain(after).copied();
+    let streams = |name: &str| is_streamed(blocks(), name);
+    let levels: BTreeSet<u32> = blocks().map(|block| block.level).collect();
     let mut asked: Vec<(Objective, u32)> = Vec::new();
     for rule in &policy.slos {
         for (objective, level) in expand(rule, record, &levels, &streams) {
@@ -56,23 +62,23 @@ pub(crate) fn judge(
     }
     let trial = Trial {
         record,
+        is_imported: record.arms.values().any(|arm| arm.imported.is_some()),
         alpha: policy.alpha,
         alpha_missed: policy.alpha / asked.len().max(1) as f64,
     };
     asked
         .into_iter()
-        .filter_map(|(objective, key)| {
+        .map(|(objective, key)| {
             let level = Level::of(&record.load, key);
             let piled_up = saturation
                 .iter()
                 .any(|found| found.level == level && found.after);
-            trial.finding(
-                &objective,
-                level,
-                &at_level(before, key),
-                &at_level(after, key),
-                piled_up,
-            )
+            let (before, after) = (at_level(before, key), at_level(after, key));
+            let mut finding = trial.finding(&objective, level, &before, &after, piled_up);
+            if let Some(pairs) = first_look.filter(|_| !objective.measure.is_longest()) {
+                finding.hold_back(pairs);
+            }
+            finding
         })
         .collect()
 }
@@ -109,14 +115,17 @@ pub(crate) fn is_streamed<'b>(blocks: impl IntoIterator<Item = &'b Block>, name:
 
 /// What all objectives have in common.
 struct Trial<'r> {
+    /// Holds the after version.
     record: &'r RunRecord,
+    /// The after version was measured by another tool.
+    is_imported: bool,
     alpha: f64,
     alpha_missed: f64,
 }
 
 /// One block's say.
 struct Said {
-    /// µs, or a share; infinite where failures reach into it.
+    /// µs, or a share; infinite where nothing was measured.
     value: f64,
     at_least: bool,
     holds: bool,
@@ -125,7 +134,6 @@ struct Said {
 }
 
 impl Trial<'_> {
-    /// `None` where no block had anything to say, as of an alternative that was never drawn.
     fn finding(
         &self,
         objective: &Objective,
@@ -133,18 +141,16 @@ impl Trial<'_> {
         before: &[&Block],
         after: &[&Block],
         piled_up: bool,
-    ) -> Option<SloFinding> {
-        let said = self.said(objective, after);
-        if said.is_empty() {
-            return None;
-        }
+    ) -> SloFinding {
+        let said = self.said(objective, after, true);
         let scale = match objective.measure {
             Measure::Errors => 100.0,
             _ => 1e-3,
         };
-        let earlier = self.said(objective, before);
+        let earlier = self.said(objective, before, false);
         let shown = |value: f64| value.is_finite().then_some(value * scale);
-        let (value, at_least) = typical(objective.measure, &said)?;
+        let typical_of = |said: &[Said]| typical(objective.measure, said);
+        let value = typical_of(&said);
         let mut finding = SloFinding {
             objective: Objective {
                 endpoint: None,
@@ -153,51 +159,65 @@ impl Trial<'_> {
             .to_string(),
             endpoint: objective.endpoint.clone(),
             level,
-            value: shown(value),
-            at_least,
+            value: value.and_then(|(value, _)| shown(value)),
+            at_least: value.is_some_and(|(_, at_least)| at_least),
             low: None,
             high: None,
             limit: objective.limit * scale,
             is_share: objective.measure == Measure::Errors,
-            before: typical(objective.measure, &earlier).and_then(|(value, _)| shown(value)),
+            before: typical_of(&earlier).and_then(|(value, _)| shown(value)),
             blocks: said.len() as u64,
             blocks_within: said.iter().filter(|block| block.holds).count() as u64,
             requests: saturating_sum(said.iter().map(|block| block.requests)),
-            outcome: SloOutcome::CantTell {
-                pairs_needed: None,
-                requests_needed: None,
-            },
+            outcome: undecided(),
             note: None,
         };
+        self.conclude(&mut finding, objective, &said, piled_up);
+        if self.is_imported && finding.outcome == SloOutcome::Missed {
+            finding.outcome = undecided();
+            finding.note =
+                Some("Another tool's numbers: advice, and nothing is missed by it.".into());
+        }
+        finding
+    }
+
+    fn conclude(
+        &self,
+        finding: &mut SloFinding,
+        objective: &Objective,
+        said: &[Said],
+        piled_up: bool,
+    ) {
+        let is_share = objective.measure == Measure::Errors;
         match objective.measure {
-            _ if piled_up && objective.measure != Measure::Errors => {
+            _ if said.iter().all(|block| block.requests == 0) => {
+                finding.note = Some("No block has a request of it, so nothing tells.".to_owned());
+            }
+            _ if piled_up && !is_share => {
                 finding.outcome = SloOutcome::Missed;
                 let note = "Arrivals piled up at this rate: a queue that only grows breaks any \
                             limit of a time.";
                 finding.note = Some(note.to_owned());
             }
-            Measure::Errors => self.judge_share(&mut finding, objective.limit, &said),
+            Measure::Errors => self.judge_share(finding, objective.limit, said),
             Measure::Response(Percentile::Max) | Measure::Ttft(Percentile::Max) => {
-                let all = said.iter().all(|block| block.holds);
-                finding.outcome = if all {
-                    SloOutcome::Met
-                } else {
-                    SloOutcome::Missed
-                };
-                let note = "Said of the requests that were measured, and of no others.";
-                finding.note = all.then(|| note.to_owned());
+                judge_longest(finding, said);
             }
             Measure::Response(Percentile::Of(q)) | Measure::Ttft(Percentile::Of(q)) => {
-                self.judge_percentile(&mut finding, q, &said);
+                self.judge_percentile(finding, q, said);
             }
         }
-        Some(finding)
     }
 
-    fn said(&self, objective: &Objective, blocks: &[&Block]) -> Vec<Said> {
+    /// Only the after version's arm is in the record for certain.
+    fn said(&self, objective: &Objective, blocks: &[&Block], is_after: bool) -> Vec<Said> {
         let endpoints = &self.record.scenario.endpoints;
         let of_block = |block: &&Block| {
-            let reading = objective.read(block, endpoints).into_iter().next()?;
+            let mut reading = objective.read(block, endpoints).into_iter().next()?;
+            if reading.value.is_none() && is_after {
+                reading.value = self.stated(objective, block);
+                reading.holds = reading.value.is_some_and(|value| value < objective.limit);
+            }
             let (requests, failed) = objective.requests(block);
             Some(Said {
                 value: reading.value.unwrap_or(f64::INFINITY),
@@ -208,6 +228,19 @@ impl Trial<'_> {
             })
         };
         blocks.iter().filter_map(of_block).collect()
+    }
+
+    /// A time in µs that another tool stated instead of the times behind it.
+    fn stated(&self, objective: &Objective, block: &Block) -> Option<f64> {
+        let share = match objective.measure {
+            Measure::Response(Percentile::Of(q)) => q,
+            Measure::Response(Percentile::Max) => 1.0,
+            Measure::Ttft(_) | Measure::Errors => return None,
+        };
+        let imported = self.record.arms.get(&block.arm)?.imported.as_ref()?;
+        let stated = imported.percentiles.get(objective.endpoint.as_ref()?)?;
+        let same = stated.iter().find(|of| (of.share - share).abs() < 1e-9)?;
+        Some(same.us)
     }
 
     fn judge_percentile(&self, finding: &mut SloFinding, q: f64, said: &[Said]) {
@@ -299,6 +332,30 @@ impl Trial<'_> {
     }
 }
 
+fn undecided() -> SloOutcome {
+    SloOutcome::CantTell {
+        pairs_needed: None,
+        requests_needed: None,
+    }
+}
+
+/// One request that took longer is proof, and so is one that failed; a block in which none was
+/// made is no proof of anything.
+fn judge_longest(finding: &mut SloFinding, said: &[Said]) {
+    let is_empty = |block: &Said| block.value.is_infinite() && !block.at_least;
+    let (note, outcome) = if said.iter().any(|block| !block.holds && !is_empty(block)) {
+        (None, SloOutcome::Missed)
+    } else if said.iter().any(is_empty) {
+        let note = "In some block no request of it was made.";
+        (Some(note), undecided())
+    } else {
+        let note = "Said of the requests that were measured, and of no others.";
+        (Some(note), SloOutcome::Met)
+    };
+    finding.outcome = outcome;
+    finding.note = note.map(str::to_owned);
+}
+
 /// The value of all blocks together, and whether it is only a bound.
 fn typical(measure: Measure, said: &[Said]) -> Option<(f64, bool)> {
     if said.is_empty() {
@@ -310,7 +367,8 @@ fn typical(measure: Measure, said: &[Said]) -> Option<(f64, bool)> {
             Some((share, false))
         }
         Measure::Response(Percentile::Max) | Measure::Ttft(Percentile::Max) => {
-            let longest = said.iter().map(|block| block.value);
+            let seen = said.iter().map(|block| block.value);
+            let longest = seen.filter(|value| value.is_finite());
             let longest = longest.fold(f64::NEG_INFINITY, f64::max);
             Some((longest, said.iter().any(|block| block.at_least)))
         }
@@ -376,19 +434,8 @@ fn share_interval(said: &[Said], alpha: f64) -> Option<(f64, f64)> {
     }
     let (share, _) = pooled(said)?;
     let n = effective_requests(said)?;
-    let t = student_quantile(1.0 - alpha, with_requests as f64 - 1.0);
+    let t = student_quantile(1.0 - alpha, with_requests as u32 - 1);
     Some(wilson(share, n, t))
-}
-
-fn wilson(share: f64, n: f64, t: f64) -> (f64, f64) {
-    let t2 = t * t;
-    let middle = share + t2 / (2.0 * n);
-    let reach = t * ((share * (1.0 - share) + t2 / (4.0 * n)) / n).sqrt();
-    let scale = 1.0 + t2 / n;
-    let low = (middle - reach) / scale;
-    let high = (middle + reach) / scale;
-    // Rounding must not take the share itself out of its interval.
-    (low.clamp(0.0, share), high.clamp(share, 1.0))
 }
 
 /// Pairs from which on, if the share is what it seems, the interval would leave the limit out.
@@ -398,20 +445,10 @@ fn share_pairs_needed(said: &[Said], limit: f64, alpha: f64) -> Option<u32> {
     let more = said.len() as u32 + 1;
     (more..=PAIRS_ADVISED_MAX as u32).find(|blocks| {
         let n = per_block * f64::from(*blocks);
-        let t = student_quantile(1.0 - alpha, f64::from(*blocks) - 1.0);
+        let t = student_quantile(1.0 - alpha, *blocks - 1);
         let (low, high) = wilson(share, n, t + POWER_Z);
         high < limit || low >= limit
     })
-}
-
-/// Quantile of Student's distribution by its expansion around the normal one (Abramowitz and
-/// Stegun 26.7.5): within 5 % from 4 degrees of freedom on, up to p = 0.9995.
-fn student_quantile(p: f64, freedom: f64) -> f64 {
-    let z = normal_quantile(p);
-    let g1 = (z.powi(3) + z) / 4.0;
-    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
 }
 
 #[cfg(test)]
@@ -437,31 +474,6 @@ mod tests {
         ] {
             assert_eq!(blocks_needed(blocks, alpha), needed, "{blocks} at {alpha}");
         }
-    }
-
-    #[test]
-    fn students_quantile_is_near_the_tables() {
-        for (p, freedom, published) in [
-            (0.95, 4.0, 2.132),
-            (0.95, 9.0, 1.833),
-            (0.975, 9.0, 2.262),
-            (0.995, 4.0, 4.604),
-            (0.9995, 9.0, 4.781),
-            (0.9995, 4.0, 8.610),
-        ] {
-            let found = student_quantile(p, freedom);
-            let off = found / published - 1.0;
-            assert!(off.abs() < 0.06, "{p} {freedom}: {found} for {published}");
-        }
-    }
-
-    #[test]
-    fn wilson_is_wilson() {
-        // Newcombe (1998), table I: 81 of 263.
-        let (low, high) = wilson(81.0 / 263.0, 263.0, 1.959_964);
-        assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
-        assert_eq!(wilson(0.0, 20.0, 1.96).0, 0.0);
-        assert_eq!(wilson(1.0, 20.0, 1.96).1, 1.0);
     }
 
     /// Blocks whose own shares vary around the true one, more than independent requests would.

@@ -57,6 +57,17 @@ pub enum SloOutcome {
 }
 
 impl SloFinding {
+    /// Before the first look nothing is said of what was found until then.
+    pub(super) fn hold_back(&mut self, pairs: u32) {
+        if matches!(self.outcome, SloOutcome::Met | SloOutcome::Missed) {
+            self.outcome = SloOutcome::CantTell {
+                pairs_needed: Some(pairs),
+                requests_needed: None,
+            };
+            self.note = Some(format!("The first look comes after {pairs} pairs."));
+        }
+    }
+
     /// What it is about: `GET usage p95<200ms`, `errors<0.1%`.
     pub fn name(&self) -> String {
         match &self.endpoint {

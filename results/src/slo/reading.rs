@@ -7,6 +7,7 @@ use super::{Measure, Objective, Percentile, Slo};
 use crate::error_adjusted::{ErrorAdjusted, Quantile};
 use crate::histogram::LatencyHistogram;
 use crate::record::{Block, EndpointIdentity, EndpointSamples};
+use crate::validate::total;
 
 /// What one block says of one objective on one endpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,8 +89,10 @@ impl Objective {
     fn ended(&self, block: &Block) -> (u64, u64) {
         let (mut ended, mut failed) = (0u64, 0u64);
         for samples in self.samples(block) {
-            failed = failed.saturating_add(samples.failed.count());
-            ended = ended.saturating_add(samples.failed.count().saturating_add(samples.completed));
+            // Another tool may state how many failed without their times.
+            let own = total(&samples.errors);
+            failed = failed.saturating_add(own);
+            ended = ended.saturating_add(own.saturating_add(samples.completed));
         }
         (ended, failed)
     }
@@ -145,7 +148,9 @@ impl Objective {
 
 /// Whether a request is an alternative that was not drawn, which says nothing of the service.
 fn is_undrawn(samples: Option<&EndpointSamples>, identity: &EndpointIdentity) -> bool {
-    let none = |of: &EndpointSamples| of.completed + of.failed.count() + of.in_flight.count() == 0;
+    let none = |of: &EndpointSamples| {
+        of.completed == 0 && total(&of.errors) == 0 && of.in_flight.count() == 0
+    };
     identity.share.is_some() && samples.is_none_or(none)
 }
 

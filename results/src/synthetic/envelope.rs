@@ -65,6 +65,7 @@ pub(super) fn envelope(
         blocks,
         interrupted: false,
         merged: None,
+        contrast: None,
     }
 }
 

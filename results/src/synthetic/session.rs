@@ -143,7 +143,8 @@ impl Session {
 pub(super) struct RequestNoise {
     spread: f64,
     wave: f64,
-    burst_share: f64,
+    /// Probability that a burst begins with a request.
+    pub(super) burst_share: f64,
     burst_left: u32,
 }
 
@@ -159,11 +160,18 @@ impl RequestNoise {
     }
 
     pub(super) fn next(&mut self, rng: &mut ChaCha8Rng) -> f64 {
+        let (own, shared) = normal_pair(rng);
+        let begins_burst = rng.random::<f64>() < self.burst_share;
+        self.step(shared, begins_burst, own)
+    }
+
+    /// The next request of these draws: what it shares with its neighbours, whether a burst begins
+    /// with it, and its own.
+    pub(super) fn step(&mut self, shared: f64, begins_burst: bool, own: f64) -> f64 {
         const BURST: u32 = 15;
         const BURST_LN: f64 = 0.916_290_731_874_155; // 2.5 times as slow
-        let (own, shared) = normal_pair(rng);
         self.wave = 0.95 * self.wave + 0.2 * (1.0f64 - 0.95 * 0.95).sqrt() * shared;
-        if rng.random::<f64>() < self.burst_share {
+        if begins_burst {
             self.burst_left = BURST;
         }
         let burst = if self.burst_left > 0 { BURST_LN } else { 0.0 };

@@ -210,7 +210,7 @@ impl Simulation {
             record.blocks.extend(all.by_ref().take(blocks));
             begun = *pairs;
             let comparison = compare(&record, &self.policy)?;
-            let is_settled = comparison.verdict != Verdict::Inconclusive;
+            let is_settled = comparison.verdict.is_settled();
             found = Some(comparison);
             if is_settled {
                 break;

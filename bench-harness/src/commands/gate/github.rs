@@ -59,19 +59,13 @@ fn without_commands(text: &str) -> String {
 
 /// One line each, since a name can hold anything but a line break by now.
 fn outputs(report: &Report<'_>, verdict: Option<Verdict>) -> String {
-    let compared = report.entries.iter().filter_map(|entry| entry.comparison);
-    let worst = compared.reduce(|worst, one| {
-        if one.verdict > worst.verdict {
-            one
-        } else {
-            worst
-        }
-    });
-    let headline = worst.map_or("", |comparison| &comparison.headline);
+    let headline = report
+        .answer()
+        .map_or_else(String::new, |said| said.headline);
     format!(
         "verdict={}\nheadline={}\n",
         verdict.map_or("none", name),
-        visible(headline)
+        visible(&headline)
     )
 }
 

@@ -27,6 +27,10 @@ fn set(path: &Path, folder: &Path, branch: &str) -> anyhow::Result<Outcome> {
         Placed::Replaced { path, older_utc } => {
             (path, format!("It replaces the one of {older_utc}."))
         }
+        Placed::Mended { path, damage } => {
+            let note = format!("It replaces one that nobody could read: {damage}");
+            (path, note)
+        }
         Placed::Kept { path, newer_utc } => {
             let note =
                 format!("Nothing was written: the one that is there is newer, of {newer_utc}.");

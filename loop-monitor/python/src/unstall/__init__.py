@@ -8,7 +8,8 @@
 The command `unstall`, which comes in the same wheel, finds the monitor by itself.
 """
 
+from unstall.counters import Counter
 from unstall.monitor import LoopMonitor
 from unstall.snapshot import Snapshot
 
-__all__ = ["LoopMonitor", "Snapshot"]
+__all__ = ["Counter", "LoopMonitor", "Snapshot"]

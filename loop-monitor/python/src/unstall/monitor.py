@@ -13,6 +13,7 @@ from unstall.account import Account
 from unstall.asgi import ASGIApp, Message, Receive, Scope, Send
 from unstall.blindness import not_covered
 from unstall.child_tasks import current_account
+from unstall.counters import Counter, Counters
 from unstall.endpoints import Endpoints
 from unstall.process import ProcessStart, WatchedLoop
 from unstall.proof import proof_memory
@@ -59,6 +60,7 @@ class LoopMonitor:
         self._token = token
         self._warn_over_ns = None if warn_over_ms is None else round(warn_over_ms * 1e6)
         self._endpoints_max = endpoints_max
+        self._counters = Counters()
         why_not_split()  # asks the kernel, once per process and not within a request
         proof_memory()  # where a tracer looks before the first request
         self._begin_anew()
@@ -136,6 +138,7 @@ class LoopMonitor:
                 for endpoint in self._endpoints.used()
             },
             loop_lag=lag,
+            counters=self._counters.values(),
             stalls=snapshot.stalls_told(self._endpoints.stalls, stalls_after, is_split=is_split),
             threads=count_threads(loops),
             not_covered=not_covered(
@@ -145,6 +148,14 @@ class LoopMonitor:
                 had_several_loops=start.had_several_loops,
             ),
         )
+
+    def counter(self, name: str) -> Counter:
+        """Give the counter of that name, made at 0 if there was none: it only grows.
+
+        Names end up in snapshots, records and Prometheus labels, so let them be few and fixed, such
+        as `jobs_dropped`. Any thread may add.
+        """
+        return self._counters.named(name)
 
     def _meet_loop(self) -> WatchedLoop:
         loop = asyncio.get_running_loop()

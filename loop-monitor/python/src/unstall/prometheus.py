@@ -15,7 +15,7 @@ def render(snapshot: Snapshot) -> str:
     lines = [*_requests(snapshot), *_holds(snapshot), *_parts(snapshot)]
     if snapshot["mode"] != "holds":
         lines += _blocked(snapshot)
-    lines += _process(snapshot)
+    lines += [*_counters(snapshot), *_process(snapshot)]
     return "\n".join(lines) + "\n"
 
 
@@ -78,6 +78,13 @@ def _blocked(snapshot: Snapshot) -> Iterator[str]:
     yield from _family(name, "counter", about)
     for key, seen in endpoints:
         yield _sample(name, _labels_of(key), seen["blocked"]["gil_ns"] / 1e9)
+
+
+def _counters(snapshot: Snapshot) -> Iterator[str]:
+    name = "unstall_service_count_total"
+    yield from _family(name, "counter", "What the service counts by itself.")
+    for counter, value in snapshot["counters"].items():
+        yield _sample(name, [("counter", counter)], value)
 
 
 def _process(snapshot: Snapshot) -> Iterator[str]:

@@ -8,7 +8,7 @@ requests, and in the mode `holds` all that the kernel would have to tell.
 from typing import Literal, TypedDict
 
 from unstall.endpoints import Blocked, Endpoint
-from unstall.stalls import THRESHOLD_NS, Stalls
+from unstall.stalls import THRESHOLD_NS, LongStep, Stalls
 from unstall.threads import Threads
 
 SNAPSHOT_PATH = "/__unstall/snapshot"
@@ -18,7 +18,7 @@ STALLS_AFTER = "stalls_after"
 
 SCHEMA_NAME = "unstall.snapshot"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 3
+SCHEMA_MINOR = 4
 
 
 class Schema(TypedDict):
@@ -125,6 +125,7 @@ class Snapshot(TypedDict):
     loops: int
     endpoints: dict[str, EndpointCounters]
     loop_lag: HistogramCounts | None
+    counters: dict[str, int]
     stalls: StallsTold
     threads: Threads
     not_covered: list[str]
@@ -166,20 +167,22 @@ def counters(endpoint: Endpoint, *, is_split: bool) -> EndpointCounters:
 def stalls_told(stalls: Stalls, after: int | None, *, is_split: bool) -> StallsTold:
     """Give the long steps after a number, or the newest few."""
     seen, steps = stalls.after(after)
-    told = [
-        SplitStall(
-            number=step.number,
-            began_ns=step.began_ns,
-            ended_ns=step.ended_ns,
-            endpoint=step.endpoint,
-            part=step.part,
-        )
-        for step in steps
-    ]
-    if is_split:
-        for stall, step in zip(told, steps, strict=True):
-            stall["blocked_ns"] = step.blocked_ns
+    # One at a time into the form on the wire: there may be thousands, and the loop waits.
+    told = [_stall(step, is_split=is_split) for step in steps]
     return StallsTold(threshold_ns=THRESHOLD_NS, seen=seen, kept_max=stalls.kept_max, told=told)
+
+
+def _stall(step: LongStep, *, is_split: bool) -> SplitStall:
+    stall = SplitStall(
+        number=step.number,
+        began_ns=step.began_ns,
+        ended_ns=step.ended_ns,
+        endpoint=step.endpoint,
+        part=step.part,
+    )
+    if is_split:
+        stall["blocked_ns"] = step.blocked_ns
+    return stall
 
 
 def _blocked(blocked: Blocked) -> BlockedCounters:

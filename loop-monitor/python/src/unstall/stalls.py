@@ -10,6 +10,8 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from unstall.conservation import Stretch
 
 THRESHOLD_NS = 1_000_000
@@ -62,13 +64,13 @@ class Stalls:
             ring[at + 3] = number
             self.seen += 1
 
-    def after(self, number: int | None) -> tuple[int, list[LongStep]]:
+    def after(self, number: int | None) -> tuple[int, Iterator[LongStep]]:
         """Give how many there were, and those kept after a number; `None`: the last few."""
         with self._lock:
             seen, ring, names = self.seen, self._ring[:], list(self._names)
         first = seen - NEWEST if number is None else number
         first = max(first, seen - self.kept_max, 0)
-        return seen, [self._read(ring, names, before) for before in range(first, seen)]
+        return seen, (self._read(ring, names, before) for before in range(first, seen))
 
     def _read(self, ring: array[int], names: list[tuple[str, str]], before: int) -> LongStep:
         at = before % self.kept_max * _WORDS

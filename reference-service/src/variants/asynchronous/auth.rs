@@ -9,9 +9,9 @@ use crate::auth::{
 };
 use crate::conversation::fresh_id;
 use crate::stores::StoreFuture;
-use crate::stores::auth::{AuthSession, AuthStore};
+use crate::stores::auth::{AuthSession, AuthSessions};
 
-impl AuthStore for PostgresStores {
+impl AuthSessions for PostgresStores {
     fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>> {
         Box::pin(async move {
             let connection = acquire(&self.pool).await?;

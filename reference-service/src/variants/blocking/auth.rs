@@ -11,7 +11,7 @@ use crate::auth::{
     AuditEvent, Client, NewProvider, NewUser, PendingLink, Provider, ProviderKey, User,
 };
 use crate::conversation::fresh_id;
-use crate::stores::auth::{AuthSession, AuthStore};
+use crate::stores::auth::{AuthSession, AuthSessions};
 use crate::stores::{StoreError, StoreFuture};
 
 pub(super) const SELECT_USER_BY_UID: &str = include_str!("../../../sql/select_user_by_uid.sql");
@@ -49,7 +49,7 @@ type ProviderRow = (
     Option<String>,
 );
 
-impl AuthStore for PostgresStores {
+impl AuthSessions for PostgresStores {
     fn session(&self) -> StoreFuture<'_, Box<dyn AuthSession + '_>> {
         Box::pin(async move {
             let connection = self.pool.get()?;

@@ -2,6 +2,7 @@
 //! its own, waiting inside XREAD between two entries.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use redis::{Connection, FromRedisValue, cmd};
@@ -16,19 +17,26 @@ use crate::stream_event::{Entry, Event};
 use crate::variants::ConnectError;
 
 /// How long one XREAD waits for an entry.
-const BLOCK: Duration = Duration::from_secs(5);
+pub(crate) const BLOCK: Duration = Duration::from_secs(5);
+/// The same at the start, where a thread looks between two whether its client has left.
+pub(crate) const BLOCK_AT_THE_START: Duration = Duration::from_secs(1);
 /// Before the first entry.
 const FROM_THE_START: &str = "0-0";
 
-/// The reader; opens nothing yet.
-pub(crate) fn reader(redis_url: &str) -> Result<Arc<dyn StreamReader>, ConnectError> {
+/// The reader, whose XREADs wait for `block`; opens nothing yet.
+pub(crate) fn reader(
+    redis_url: &str,
+    block: Duration,
+) -> Result<Arc<dyn StreamReader>, ConnectError> {
     Ok(Arc::new(Reader {
         redis: Redis::at(redis_url)?,
+        block,
     }))
 }
 
 struct Reader {
     redis: Redis,
+    block: Duration,
 }
 
 impl StreamReader for Reader {
@@ -37,16 +45,18 @@ impl StreamReader for Reader {
         run: &Run,
         cursor: Option<&str>,
         idle_max: Duration,
+        given_up: &AtomicBool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Followed, StoreError> {
         let connection = self.redis.connect()?;
         // An answer may come as late as XREAD waits, and then be slow.
         connection
-            .set_read_timeout(Some(BLOCK + REDIS_WAIT))
+            .set_read_timeout(Some(self.block + REDIS_WAIT))
             .map_err(store_error)?;
         let mut stream = Stream {
             connection,
             key: run.stream_key(),
+            block: self.block,
             last_id: FROM_THE_START.to_owned(),
         };
         if let Some(cursor) = cursor {
@@ -58,7 +68,7 @@ impl StreamReader for Reader {
                 }
             }
         }
-        stream.tail(idle_max, on_event)
+        stream.tail(idle_max, given_up, on_event)
     }
 }
 
@@ -75,6 +85,7 @@ fn tell(entry: Entry, on_event: &mut dyn FnMut(Event)) -> bool {
 struct Stream {
     connection: Connection,
     key: String,
+    block: Duration,
     /// Of the last entry that was read.
     last_id: String,
 }
@@ -94,10 +105,14 @@ impl Stream {
     fn tail(
         &mut self,
         idle_max: Duration,
+        given_up: &AtomicBool,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Followed, StoreError> {
         let mut heard = Instant::now();
         loop {
+            if given_up.load(Relaxed) {
+                return Ok(Followed::GivenUp);
+            }
             let key = self.key.clone();
             if !self.ask::<bool>(cmd("EXISTS").arg(key))? {
                 return Ok(Followed::Gone);
@@ -106,7 +121,7 @@ impl Stream {
             if left.is_zero() {
                 return Ok(Followed::Idle);
             }
-            if let Some((id, entry)) = self.next(left.min(BLOCK))? {
+            if let Some((id, entry)) = self.next(left.min(self.block))? {
                 self.last_id = id;
                 heard = Instant::now();
                 if tell(entry, on_event) {
