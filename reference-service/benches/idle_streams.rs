@@ -30,7 +30,11 @@ const CREATE: &str =
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // `cargo bench` adds an option of its own.
+    // `cargo bench` adds this option; `cargo test --benches` doesn't, and only wants it to start.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        println!("nothing is measured: run it by `cargo bench`");
+        return;
+    }
     let requests = std::env::args().find_map(|argument| argument.parse().ok());
     let requests: usize = requests.unwrap_or(REQUESTS);
     let testbed = Testbed::start(&Options::default()).expect("private servers start");
@@ -51,8 +55,6 @@ async fn main() {
         ("to 5", BEFORE, 39),
         ("to 5", BEFORE, 40),
         ("to 6", AFTER, 0),
-        ("to 6", AFTER, 40),
-        ("to 6", AFTER, 200),
         ("to 6", AFTER, 1000),
     ];
     for (number, (name, steps, streams)) in states.into_iter().enumerate() {
@@ -161,7 +163,11 @@ impl Service {
         let mut line = String::new();
         let address = loop {
             line.clear();
-            assert!(log.read_line(&mut line).expect("text") > 0, "it ended");
+            let read = log.read_line(&mut line).expect("text");
+            assert!(
+                read > 0,
+                "the service doesn't start; has the machine other work?"
+            );
             if let Some((_, address)) = line.trim_end().split_once("listening on ") {
                 break address.to_owned();
             }

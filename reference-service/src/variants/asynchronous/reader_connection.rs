@@ -16,8 +16,9 @@ use crate::stores::streams::EVENTS_WAITING_MAX;
 use crate::stores::{Backend, REDIS_WAIT, StoreError};
 use crate::stream_event::Entry;
 
-/// The pause after a first failed try to connect; it doubles up to the second.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause before a lost connection is replaced, and after a first failed try to; it doubles up
+/// to the second.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Between two tries to end a wait: the first may come before the wait has begun.
 const UNBLOCK_AGAIN: Duration = Duration::from_millis(1);
