@@ -10,7 +10,7 @@ use fred::types::config::Options;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use tokio::time::sleep;
 
-use super::redis::{self, once, store_error};
+use super::redis::{once, store_error, unconnected};
 use crate::entry_id::EntryId;
 use crate::stores::streams::EVENTS_WAITING_MAX;
 use crate::stores::{Backend, REDIS_WAIT, StoreError};
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     async fn try_open(redis_url: &str) -> Result<Self, StoreError> {
-        let client = redis::unconnected(redis_url, None)
+        let client = unconnected(redis_url, None)
             .map_err(|error| StoreError::refused(Backend::Redis, error))?;
         client.init().await.map_err(store_error)?;
         match ask_of_clients(&client, vec!["ID".into()]).await {
