@@ -24,9 +24,8 @@ use crate::task::Task;
 /// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
 /// (sharing), 2d (signing up and in), 2e (repositories), 3 (tunnel, the code host's cache), 4 (calls
-/// of other services), 5 (search) and 6 (streams, sessions) have stores so far; the others are
-/// accepted and change nothing yet. Messages are answered by `unstall-reference worker`, a process
-/// of its own.
+/// of other services), 5 (search) and 6 (streams, sessions). Messages are answered by
+/// `unstall-reference worker`, a process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(

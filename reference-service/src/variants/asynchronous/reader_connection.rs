@@ -10,14 +10,15 @@ use fred::types::config::Options;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use tokio::time::sleep;
 
-use super::redis::{self, once, store_error};
+use super::redis::{once, store_error, unconnected};
 use crate::entry_id::EntryId;
 use crate::stores::streams::EVENTS_WAITING_MAX;
 use crate::stores::{Backend, REDIS_WAIT, StoreError};
 use crate::stream_event::Entry;
 
-/// The pause after a first failed try to connect; it doubles up to the second.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause before a lost connection is replaced, and after a first failed try to; it doubles up
+/// to the second.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Between two tries to end a wait: the first may come before the wait has begun.
 const UNBLOCK_AGAIN: Duration = Duration::from_millis(1);
@@ -57,7 +58,7 @@ impl Connection {
     }
 
     async fn try_open(redis_url: &str) -> Result<Self, StoreError> {
-        let client = redis::unconnected(redis_url, None)
+        let client = unconnected(redis_url, None)
             .map_err(|error| StoreError::refused(Backend::Redis, error))?;
         client.init().await.map_err(store_error)?;
         match ask_of_clients(&client, vec!["ID".into()]).await {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::followers::{Followers, Full};
-use super::reader_connection::{Connection, Entries, Part};
+use super::reader_connection::{Connection, Entries, PAUSE, Part};
 use super::stream_reader::{Message, Shared};
 use crate::stores::streams::{EVENTS_WAITING_MAX, Followed, report};
 use crate::stores::{Backend, StoreError};
@@ -72,6 +72,8 @@ impl Reader {
                         Ok(Retired) => return,
                         Err(error) => tracing::warn!(%error, "a stream reader connects anew"),
                     }
+                    // A server that accepts connections and refuses commands isn't hurried.
+                    sleep(PAUSE).await;
                     self.followers.see_none();
                 }
                 Err(error) => {

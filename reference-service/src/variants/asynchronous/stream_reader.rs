@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::followers::Follower;
 use super::reader_task::Reader;
-use super::redis;
+use super::redis::config;
 use crate::entry_id::EntryId;
 use crate::run::Run;
 use crate::stores::streams::{EVENTS_WAITING_MAX, Following, SharedReader};
@@ -31,7 +31,7 @@ pub(crate) fn readers(
     redis_url: &str,
     client: Client,
 ) -> Result<Arc<dyn SharedReader>, ConnectError> {
-    redis::config(redis_url)?;
+    config(redis_url)?;
     let shared = Shared {
         redis_url: redis_url.to_owned(),
         client,
