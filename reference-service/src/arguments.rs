@@ -21,8 +21,8 @@ use crate::task::Task;
 /// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
 /// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache) and 4 (notification hook) have
-/// stores so far; the others are accepted and change nothing yet. Messages are answered by
+/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache), 4 (notification hook) and 6
+/// (stream readers, sessions) have stores so far; the others are accepted and change nothing yet. Messages are answered by
 /// `unstall-reference worker`, a process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]

@@ -63,18 +63,19 @@ impl RunStreams {
     /// # Errors
     /// [`Refusal::RunFailed`] if it ended in any other way.
     pub async fn whole(&self, run: Run) -> Result<Answer, Refusal> {
-        let mut whole = Whole::default();
-        match &self.reading {
+        let whole = match &self.reading {
             Reading::OnThread(reader, slots) | Reading::OnThreadOfItsOwn(reader, slots, _) => {
-                whole = self.thread(reader, slots).whole(run).await?;
+                self.thread(reader, slots).whole(run).await?
             }
             Reading::OnLoop(reader) => {
                 let mut following = reader.follow(&run, None, self.idle_max);
+                let mut whole = Whole::default();
                 while let Some(event) = following.next().await {
                     whole.add(event);
                 }
+                whole
             }
-        }
+        };
         match whole.end {
             Some(RunStatus::Completed | RunStatus::Cancelled) => Ok(whole.answer),
             _ => Err(Refusal::RunFailed),

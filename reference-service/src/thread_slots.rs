@@ -1,5 +1,7 @@
 //! The pool of 40 threads that streams and sessions share until step 6.
 //!
+//! After that step there is no pool (`variants::asynchronous::stream_reader`).
+//!
 //! The original's server runs whatever is synchronous on at most 40 threads: the generator
 //! behind a streamed answer, and the opening of a database session. So idle streams keep
 //! everybody waiting who needs a session. Here a slot is a permit. A stream's thread comes from

@@ -84,6 +84,51 @@ async fn a_message_costs_k_plus_six_commands_and_its_task() {
     }
 }
 
+/// What the shared reader asks for itself: connecting, waiting, being woken.
+const OF_READER: [&str; 9] = [
+    "client|id",
+    "client|setname",
+    "client|unblock",
+    "cluster|info",
+    "ping",
+    "quit",
+    "select",
+    "type",
+    "xread",
+];
+
+#[tokio::test]
+async fn a_reader_without_a_thread_asks_once_whether_a_stream_is_there() {
+    let testbed = seeded_testbed();
+    let redis = testbed.redis_address();
+    let (_, database_url) = fresh_database(&testbed);
+    let service = Service::start("0,1,6", &database_url, &testbed.redis_url());
+    ask(redis, "CONFIG RESETSTAT");
+    let mut streams = Vec::new();
+    for session in ["a", "b", "c"] {
+        let path = format!("/api/v1/conversations/c-0-1/message?session_id={session}");
+        let mut stream = say(&service, &path, "hello").await;
+        stream.chunk().await.expect("it begins").expect("queued");
+        streams.push(stream);
+    }
+    let looks = readers_wait(redis, 1).await;
+    let (mut commands, connections) = counted(redis);
+    assert_eq!(commands.get("type"), Some(&3));
+    for name in OF_READER {
+        commands.remove(name);
+    }
+    // The message's own, with one run of each base.
+    let expected = counts([
+        ("exists", 3),
+        ("set", 9),
+        ("xadd", 3),
+        ("expire", 3),
+        ("rpush", 3),
+    ]);
+    assert_eq!(commands, expected);
+    assert_eq!(connections - looks, 1);
+}
+
 const REQUESTS: u64 = 10;
 
 async fn commands_of(service: &Service, redis: SocketAddr, path: &str) -> (Counts, u64) {

@@ -420,7 +420,9 @@ mod tests {
         followers.resume(STREAM, 1, Instant::now());
         let read = wanted(&mut followers);
         followers.resume(STREAM, 2, Instant::now());
-        (told(&mut first), told(&mut second));
+        for events in [&mut first, &mut second] {
+            told(events);
+        }
         followers.tell(STREAM, vec![chunk("99-0")], Instant::now());
         assert_eq!(told(&mut first), ["99-0"]);
         assert!(told(&mut second).is_empty());
