@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use tokio::runtime::Handle;
-
 use crate::start_faults::StartFaults;
 use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
@@ -151,8 +149,8 @@ impl Session {
 }
 
 /// What a request holds between its calls, such as a connection: each call takes it along to a
-/// thread and back.
-pub(crate) struct HeldOnThreads<T: ?Sized + Send + 'static> {
+/// thread and back. To drop it must not block.
+pub(crate) struct HeldOnThreads<T: ?Sized> {
     /// On a thread while a call is made; for good if nobody waits for that call's end.
     held: Option<Box<T>>,
     pool: CallPool,
@@ -173,29 +171,14 @@ impl<T: ?Sized + Send + 'static> HeldOnThreads<T> {
     ) -> CallFuture<'a, R> {
         Box::pin(async move {
             let mut held = self.held.take().expect("one call follows the other");
-            let (held, result) = self
-                .pool
-                .run(move || {
-                    let result = at_once(work(&mut held));
-                    (held, result)
-                })
-                .await;
+            let there_and_back = self.pool.run(move || {
+                let result = at_once(work(&mut held));
+                (held, result)
+            });
+            let (held, result) = there_and_back.await;
             self.held = Some(held);
             result
         })
-    }
-}
-
-impl<T: ?Sized + Send + 'static> Drop for HeldOnThreads<T> {
-    /// Closing a connection is a call, too.
-    fn drop(&mut self) {
-        let Some(held) = self.held.take() else {
-            return;
-        };
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(held))),
-            Err(_no_loop_to_block) => drop(held),
-        }
     }
 }
 
@@ -266,22 +249,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_held_goes_along_and_is_dropped_on_a_thread() {
-        /// Tells on which thread it is dropped.
-        struct Told(mpsc::UnboundedSender<ThreadId>);
-        impl Drop for Told {
-            fn drop(&mut self) {
-                self.0
-                    .send(thread::current().id())
-                    .expect("the test listens");
-            }
+    async fn what_is_held_goes_along_and_comes_back() {
+        let here = thread::current().id();
+        let mut held = HeldOnThreads::new(Box::new(vec![1]), pool());
+        for n in 2..=3 {
+            let used_elsewhere = held.call(async move |list: &mut Vec<i32>| {
+                list.push(n);
+                thread::current().id() != here
+            });
+            assert!(used_elsewhere.await);
         }
-        let (told, mut dropped) = mpsc::unbounded_channel();
-        let mut held = HeldOnThreads::new(Box::new(Told(told)), pool());
-        let used_on = held.call(async |_| thread::current().id()).await;
-        assert_ne!(used_on, thread::current().id());
-        drop(held);
-        let dropped_on = dropped.recv().await.expect("it is dropped");
-        assert_ne!(dropped_on, thread::current().id());
+        assert_eq!(held.held.as_deref(), Some(&vec![1, 2, 3]));
     }
 }

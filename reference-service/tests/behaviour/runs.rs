@@ -179,9 +179,10 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             assert_eq!(keys, ["chat:stream:reservation:c-0-1:s"], "steps {steps}");
             let rows = rows(&database_url).await;
             let kept = &rows.last().expect("a row").2;
-            // A stop that holds the loop holds its stream, too, and deletes it before the last
-            // pieces were read: in the original, what was kept can be more than what was heard.
-            let heard_less = steps == EXAMPLES[0] && kept.starts_with(&said);
+            // A stop that holds the loop holds a stream that is read there, too, and deletes it
+            // before the last pieces were read: in the original, and with step 6 before step 1, what
+            // was kept can be more than what was heard.
+            let heard_less = [EXAMPLES[0], "0,6"].contains(&steps) && kept.starts_with(&said);
             assert!(*kept == said || heard_less, "steps {steps}: {kept} {said}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),
