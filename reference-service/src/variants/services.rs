@@ -58,9 +58,9 @@ pub(super) fn open(
         tracker: asked(variant, "issue tracker", urls.tracker.as_ref(), calls)?,
         ..Services::default()
     };
-    let mut told = |name: &'static str, url: &Option<ServiceUrl>| {
+    let mut listener = |name: &'static str, url: &Option<ServiceUrl>| {
         let url = url.as_ref()?;
-        let listener: Arc<dyn Listener> = if variant == Variant::Async {
+        let found: Arc<dyn Listener> = if variant == Variant::Async {
             let bridge = Arc::new(Bridge::new(name, BRIDGE, counters.clone()));
             services.bridges.push(Arc::clone(&bridge));
             let client = blocking::service_client::Client::limited(url, BRIDGED_CALL_MAX);
@@ -71,9 +71,10 @@ pub(super) fn open(
         } else {
             Arc::new(Waiting(synchronous(variant, url, calls)))
         };
-        Some(listener)
+        Some(found)
     };
-    let (mail, analytics) = (told("mail", &urls.mail), told("analytics", &urls.analytics));
+    let mail = listener("mail", &urls.mail);
+    let analytics = listener("analytics", &urls.analytics);
     services.mail = mail;
     services.analytics = analytics;
     Ok(services)
