@@ -20,8 +20,8 @@ const BRIDGE: Bounds = Bounds {
     threads: 4,
     queued_max: 500,
 };
-/// How long a call on a bridge may take, from its connection to the answer's end.
-const BRIDGED_CALL_MAX: Duration = Duration::from_secs(5);
+/// How long each of a bridged call's five phases may take, so that none takes more than ten seconds.
+const BRIDGED_PHASE_MAX: Duration = Duration::from_secs(2);
 
 /// Where services are, those that there are.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +63,7 @@ pub(super) fn open(
         let found: Arc<dyn Listener> = if variant == Variant::Async {
             let bridge = Arc::new(Bridge::new(name, BRIDGE, counters.clone()));
             services.bridges.push(Arc::clone(&bridge));
-            let client = blocking::service_client::Client::limited(url, BRIDGED_CALL_MAX);
+            let client = blocking::service_client::Client::limited(url, BRIDGED_PHASE_MAX);
             Arc::new(Bridged {
                 bridge,
                 client: Arc::new(client),
