@@ -12,6 +12,7 @@ use unstall_reference_service::server::Options;
 use unstall_reference_service::service_url::ServiceUrl;
 use unstall_reference_service::steps::Steps;
 use unstall_reference_service::variants::Addresses;
+use unstall_reference_service::variants::code_host::HubAddress;
 use unstall_reference_service::variants::services::ServiceUrls;
 use unstall_reference_service::worker::{self, pace::Pace};
 
@@ -22,10 +23,10 @@ use crate::task::Task;
 /// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
 /// step 0, its calls are on threads instead. Steps 1 (runs and
 /// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 3 (tunnel, branch cache), 4 (calls of other services), 5
-/// (search) and 6 (streams, sessions) have stores so far; the others are accepted and change nothing
-/// yet. Messages are
-/// answered by `unstall-reference worker`, a process of its own.
+/// (sharing), 2d (signing up and in), 2e (repositories), 3 (tunnel, the code host's cache), 4 (calls
+/// of other services), 5 (search) and 6 (streams, sessions) have stores so far; the others are
+/// accepted and change nothing yet. Messages are answered by `unstall-reference worker`, a process
+/// of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
@@ -155,6 +156,8 @@ struct RawServe {
     notify_url: Option<ServiceUrl>,
     #[command(flatten)]
     services: RawServices,
+    #[command(flatten)]
+    hub: RawHub,
     /// How the monitor charges blocked time; its snapshot is at /__unstall/snapshot
     #[arg(long, default_value = "counters")]
     monitor: MonitorChoice,
@@ -179,6 +182,18 @@ struct RawServices {
     /// Where events are posted, as in http://127.0.0.1:9000/capture
     #[arg(long, value_name = "URL", env = "ANALYTICS_URL")]
     analytics_url: Option<ServiceUrl>,
+}
+
+#[derive(Args)]
+struct RawHub {
+    /// The code host's API: its base address; without it only what is cached and what the database
+    /// holds is known of repositories
+    #[arg(long, value_name = "URL", env = "HUB_URL")]
+    hub_url: Option<ServiceUrl>,
+    /// Seconds that the code host may take for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    hub_timeout: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -238,7 +253,7 @@ pub(crate) fn parse() -> Task {
         } => {
             start_log(serve.log);
             match resolve(serve) {
-                Ok(options) => Task::Serve(options),
+                Ok(options) => Task::Serve(Box::new(options)),
                 Err(error) => Raw::command()
                     .error(ErrorKind::ValueValidation, error)
                     .exit(),
@@ -283,6 +298,10 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
                 mail: raw.services.mail_url,
                 analytics: raw.services.analytics_url,
             },
+            hub: raw.hub.hub_url.map(|url| HubAddress {
+                url,
+                answer_max: Duration::from_secs(u64::from(raw.hub.hub_timeout)),
+            }),
         },
     })
 }

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::hub::error::HubError;
 use crate::stores::StoreError;
 use crate::validation::FieldError;
 
@@ -44,6 +45,8 @@ pub enum Refusal {
     BodyTooLarge,
     /// 422: fields that are missing or of the wrong kind.
     Invalid(Vec<FieldError>),
+    /// 500: the code host is of no help. What it did is told: it is nobody's secret.
+    Hub(HubError),
     /// The identity service's own refusal, with its status; its body is `{"error": …}`.
     LoginRefused {
         /// From 400 on.
@@ -59,6 +62,12 @@ pub enum Refusal {
     RunFailed,
     /// 503 while a server can't be reached, else 500. The reason goes to the log, not to the caller.
     Store(StoreError),
+}
+
+impl From<HubError> for Refusal {
+    fn from(error: HubError) -> Self {
+        Self::Hub(error)
+    }
 }
 
 impl From<StoreError> for Refusal {
@@ -121,6 +130,10 @@ impl Refusal {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 errors.iter().map(FieldError::to_json).collect(),
             ),
+            Self::Hub(error) => {
+                tracing::warn!(%error, source = ?error.failure, "code host failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, json!(error.detail()))
+            }
             Self::Store(error) => store_status(&error),
         }
     }

@@ -21,7 +21,9 @@ pub mod integrations;
 mod json_text;
 pub mod login;
 pub mod messages;
+mod page;
 mod path_ids;
+pub mod repositories;
 pub mod runs;
 pub mod search;
 pub mod sessions;
@@ -133,6 +135,10 @@ fn all() -> Vec<Route> {
         ),
         Route::get("/api/v1/github/get-branch-list", github::branch_list),
         Route::get("/api/v1/github/get-branch-list/", github::branch_list),
+        Route::get("/api/v1/github/user-repos", repositories::of_user),
+        Route::get("/api/v1/github/user-repos/", repositories::of_user),
+        Route::get("/api/v1/github/project-structure", github::structure),
+        Route::get("/api/v1/github/project-structure/", github::structure),
     ]
 }
 

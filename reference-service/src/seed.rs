@@ -5,9 +5,9 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use thiserror::Error;
 
-use crate::tunnel;
 use crate::variants::ConnectError;
 use crate::variants::asynchronous::redis;
+use crate::{branch_list, project_structure, tunnel};
 
 /// Registered for `u-0`, socket connected.
 pub const WORKSPACE_ONLINE: &str = "00000000000000a1";
@@ -19,6 +19,11 @@ pub const WORKSPACE_OF_ANOTHER: &str = "00000000000000b1";
 pub const REPO: &str = "octo/hello";
 /// Branches in that list.
 pub const BRANCHES: usize = 30;
+
+/// A project of `u-0` with a cached structure.
+pub const PROJECT: &str = "p-1";
+/// That structure, of the project's root.
+pub const STRUCTURE: &str = "README.md\nsrc/\n  main.rs\n";
 
 /// Why the data isn't there.
 #[derive(Debug, Error)]
@@ -49,7 +54,7 @@ pub async fn postgres(database_url: &str) -> Result<(), SeedError> {
     Ok(())
 }
 
-/// Workspaces and a branch list. They don't expire, so that a long measurement doesn't outlive
+/// Workspaces, a branch list and a project's structure. They don't expire, so that a long measurement doesn't outlive
 /// them.
 ///
 /// # Errors
@@ -72,7 +77,8 @@ pub async fn redis(redis_url: &str) -> Result<(), SeedError> {
         ("auth:sid:sid-a1".to_owned(), "u-0".to_owned()),
         (tunnel::record_key(WORKSPACE_OFFLINE), record("u-0")),
         (tunnel::record_key(WORKSPACE_OF_ANOTHER), record("u-1")),
-        (tunnel::branches_key(REPO), json!(branches).to_string()),
+        (branch_list::key(REPO), branch_list::value(&branches)),
+        (project_structure::key(PROJECT, ""), STRUCTURE.to_owned()),
     ];
     client.mset(values.to_vec()).await?;
     client

@@ -26,7 +26,7 @@ pub enum Step {
     Auth,
     /// `2e`: the code host's queries.
     CodeHostQueries,
-    /// `3`: the tunnel's records and the branch cache in Redis.
+    /// `3`: the tunnel's records and the code host's cache in Redis.
     RedisCaches,
     /// `4`: calls of other services.
     HttpClients,
@@ -82,6 +82,7 @@ impl Step {
                 | Self::ChatHistory
                 | Self::ShareAndAccess
                 | Self::Auth
+                | Self::CodeHostQueries
                 | Self::RedisCaches
                 | Self::HttpClients
                 | Self::Remainder

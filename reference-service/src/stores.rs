@@ -14,11 +14,14 @@ use thiserror::Error;
 use self::access::AccessStore;
 use self::api_keys::ApiKeyStore;
 use self::auth::AuthStore;
+use self::code_cache::CodeCache;
 use self::history::HistoryStore;
+use self::repositories::RepositoryStore;
 use self::search::SearchStore;
 use self::sharing::SharingStore;
 use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
+use crate::hub::Hub;
 use crate::notifier::Notifier;
 use crate::service_client::Services;
 use crate::tunnel::TunnelRecord;
@@ -27,7 +30,10 @@ use crate::usage::{Usage, Window};
 pub mod access;
 pub mod api_keys;
 pub mod auth;
+pub mod code_cache;
 pub mod history;
+pub mod hub;
+pub mod repositories;
 pub mod search;
 pub mod sharing;
 pub mod streams;
@@ -68,12 +74,6 @@ pub trait TunnelStore: Send + Sync {
     fn socket_online<'a>(&'a self, workspace_id: &'a str) -> StoreFuture<'a, bool>;
 }
 
-/// Cached branch lists; step 3.
-pub trait BranchStore: Send + Sync {
-    /// GET: the repository's branches, if they are cached.
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>>;
-}
-
 /// One variant of every store.
 #[derive(Clone)]
 pub struct Stores {
@@ -103,13 +103,24 @@ pub struct Stores {
     pub services: Services,
     /// See [`TunnelStore`].
     pub tunnel: Arc<dyn TunnelStore>,
-    /// See [`BranchStore`].
-    pub branches: Arc<dyn BranchStore>,
+    /// See [`CodeCache`].
+    pub code_cache: Arc<dyn CodeCache>,
+    /// See [`RepositoryStore`].
+    pub repositories: Arc<dyn RepositoryStore>,
+    /// The code host, if there is one. Without it only databases and caches are asked.
+    pub hub: Option<Hub>,
 }
 
 /// Every store in PostgreSQL, of any step: the steps of one variant share its pool.
 pub trait SqlStores:
-    UsageStore + ConversationStore + HistoryStore + SharingStore + AuthStore + ApiKeyStore + SearchStore
+    UsageStore
+    + ConversationStore
+    + HistoryStore
+    + SharingStore
+    + AuthStore
+    + ApiKeyStore
+    + RepositoryStore
+    + SearchStore
 {
 }
 
@@ -120,12 +131,13 @@ impl<T> SqlStores for T where
         + SharingStore
         + AuthStore
         + ApiKeyStore
+        + RepositoryStore
         + SearchStore
 {
 }
 
 /// The stores that step 3 moves.
-pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn BranchStore>);
+pub type Step3Stores = (Arc<dyn TunnelStore>, Arc<dyn CodeCache>);
 
 /// The server behind a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

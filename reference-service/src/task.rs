@@ -10,7 +10,7 @@ use unstall_reference_service::{migrations, server, worker};
 /// One task of the command line.
 pub(crate) enum Task {
     /// Serve requests.
-    Serve(server::Options),
+    Serve(Box<server::Options>),
     /// Answer runs.
     Work(worker::Options),
     /// Bring the schema up to date.
@@ -31,7 +31,7 @@ impl Task {
     /// Does it.
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
-            Self::Serve(options) => server::run(options)?,
+            Self::Serve(options) => server::run(*options)?,
             Self::Work(options) => worker::run(&options)?,
             Self::Migrate { database_url } => {
                 runtime()?.block_on(migrations::apply(&database_url))?;

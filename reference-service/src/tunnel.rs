@@ -1,4 +1,4 @@
-//! What Redis holds about workspaces and branch lists: keys and values.
+//! What Redis holds about workspaces: keys and values.
 
 use serde::Deserialize;
 
@@ -26,17 +26,6 @@ impl TunnelRecord {
     }
 }
 
-/// Reads a cached branch list.
-///
-/// # Errors
-/// [`StoreError::Malformed`] if it isn't a list of strings in JSON.
-pub fn parse_branches(key: &str, text: &str) -> Result<Vec<String>, StoreError> {
-    serde_json::from_str(text).map_err(|source| StoreError::Malformed {
-        key: key.to_owned(),
-        source,
-    })
-}
-
 /// Whether a text is a workspace's id: 16 lower-case hex digits.
 #[must_use]
 pub fn is_workspace_id(text: &str) -> bool {
@@ -56,12 +45,6 @@ pub fn record_key(workspace_id: &str) -> String {
 #[must_use]
 pub fn socket_key(workspace_id: &str) -> String {
     format!("workspace:socket:{workspace_id}")
-}
-
-/// Where a repository's branch list is cached.
-#[must_use]
-pub fn branches_key(repo: &str) -> String {
-    format!("repo_branches:{repo}")
 }
 
 #[cfg(test)]
@@ -90,6 +73,5 @@ mod tests {
             error.to_string().contains("`workspace_tunnel:x`"),
             "{error}"
         );
-        assert!(parse_branches("repo_branches:x", r#"{"a":1}"#).is_err());
     }
 }

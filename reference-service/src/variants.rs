@@ -9,12 +9,14 @@ use crate::notifier::{Notifier, NotifyError};
 use crate::service_url::ServiceUrl;
 use crate::steps::{Step, Steps, Variant};
 use crate::stores::streams::Reading;
-use crate::stores::{SqlStores, StoreError, Stores};
+use crate::stores::{ClientError, SqlStores, StoreError, Stores};
+use crate::variants::code_host::HubAddress;
 use crate::variants::services::{ServiceError, ServiceUrls};
 use crate::variants::threads::CallPool;
 
 pub mod asynchronous;
 pub mod blocking;
+pub mod code_host;
 pub mod services;
 pub mod threads;
 
@@ -29,6 +31,8 @@ pub struct Addresses {
     pub notify_url: Option<ServiceUrl>,
     /// The other services beside this one.
     pub services: ServiceUrls,
+    /// The code host, if any.
+    pub hub: Option<HubAddress>,
 }
 
 /// A server that the service can't start with.
@@ -54,6 +58,9 @@ pub enum ConnectError {
     /// No client for the hook.
     #[error(transparent)]
     Notify(#[from] NotifyError),
+    /// No client for the code host.
+    #[error("no client for the code host: {0}")]
+    Hub(#[source] ClientError),
     /// No client for another service.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -93,39 +100,25 @@ pub async fn open(
         }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
-    let reading = match steps.variant_of(Step::StreamReader) {
-        Variant::Threads => {
-            let block = blocking::stream_reader::BLOCK_AT_THE_START;
-            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
-            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
-            Reading::OnThreadOfItsOwn(reader, slots, threads)
-        }
-        Variant::Blocking => {
-            let block = blocking::stream_reader::BLOCK;
-            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
-            Reading::OnThread(reader, calls.slots().clone())
-        }
-        Variant::Async => {
-            let client = redis.client().await?;
-            Reading::OnLoop(asynchronous::stream_reader::readers(
-                &addresses.redis_url,
-                client,
-            )?)
-        }
-    };
-    let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
+    let reading = reading(steps.variant_of(Step::StreamReader), &mut redis, calls).await?;
+    let repositories = sql.stores(steps.variant_of(Step::CodeHostQueries)).await?;
+    let (tunnel, code_cache) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
         Variant::Threads => {
             threads::redis::stores(blocking::redis::open(&addresses.redis_url)?, calls)
         }
         Variant::Async => asynchronous::redis::stores(redis.client().await?),
     };
+    let http = steps.variant_of(Step::HttpClients);
     let notifier = match &addresses.notify_url {
-        Some(url) => Some(notifier(steps.variant_of(Step::HttpClients), url, calls)?),
+        Some(url) => Some(notifier(http, url, calls)?),
         None => None,
     };
-    let http = steps.variant_of(Step::HttpClients);
     let services = services::open(http, &addresses.services, calls, bridges)?;
+    let hub = match &addresses.hub {
+        Some(address) => Some(code_host::open(http, address, calls)?),
+        None => None,
+    };
     Ok(Stores {
         streams,
         reading,
@@ -140,7 +133,34 @@ pub async fn open(
         notifier,
         services,
         tunnel,
-        branches,
+        code_cache,
+        repositories,
+        hub,
+    })
+}
+
+/// How streams are read.
+async fn reading(
+    variant: Variant,
+    redis: &mut AsyncRedis<'_>,
+    calls: &CallPool,
+) -> Result<Reading, ConnectError> {
+    Ok(match variant {
+        Variant::Threads => {
+            let block = blocking::stream_reader::BLOCK_AT_THE_START;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
+            Reading::OnThreadOfItsOwn(reader, slots, threads)
+        }
+        Variant::Blocking => {
+            let block = blocking::stream_reader::BLOCK;
+            let reader = blocking::stream_reader::reader(redis.url, block)?;
+            Reading::OnThread(reader, calls.slots().clone())
+        }
+        Variant::Async => {
+            let client = redis.client().await?;
+            Reading::OnLoop(asynchronous::stream_reader::readers(redis.url, client)?)
+        }
     })
 }
 

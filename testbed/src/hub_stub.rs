@@ -1,5 +1,6 @@
-//! Stands in for a code host: organisations, installations of an app with a token for each, and
-//! the repositories that a token may see, page by page and as slow as stated.
+//! Stands in for a code host: organisations, installations of an app with a token for each, the
+//! repositories that a token may see, and what is in a repository, page by page and as slow as
+//! stated.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +30,13 @@ pub struct Hub {
 /// - [`HubStub::INSTALLATIONS`][]: `[{id,account:{login}}]`;
 /// - [`HubStub::TOKEN`][]: 201 `{token,expires_at}`, 404 for an unknown installation;
 /// - [`HubStub::REPOSITORIES`][]: `{total_count,repositories:[{id,name,full_name,private,html_url,owner}]}`
-///   for the token in `Authorization` (`Bearer …` or `token …`), else 401.
+///   for the token in `Authorization` (`Bearer …` or `token …`), else 401;
+/// - [`HubStub::BRANCHES`][]: `[{name}]`, `main` and then `feature/1`, … ; 404 for an unknown
+///   repository;
+/// - [`HubStub::TREE`][]: `{sha,tree:[{path,type}],truncated}`, all levels whatever is asked for; 404
+///   for an unknown repository or branch.
+///
+/// Known are the repositories of the installations, `octo/hello`, and `octo/project-1` and so on.
 ///
 /// Lists take `per_page` (30, at most 100) and `page` (from 1). Every answer leaves after the stated
 /// latency. A thread per connection.
@@ -47,6 +54,13 @@ impl HubStub {
     pub const TOKEN: &str = "POST /app/installations/{id}/access_tokens";
     /// The route of an installation's repositories.
     pub const REPOSITORIES: &str = "GET /installation/repositories";
+
+    /// The route of a repository's branches.
+    pub const BRANCHES: &str = "GET /repos/{owner}/{name}/branches";
+    /// The route of all files of a branch.
+    pub const TREE: &str = "GET /repos/{owner}/{name}/git/trees/{branch}";
+    /// Branches of each repository.
+    pub const BRANCHES_OF_EACH: u32 = 30;
 
     /// Starts it. `latency` runs from the request's last byte to the answer's first.
     ///
@@ -91,7 +105,47 @@ impl Hub {
             }
             ("POST", ["app", "installations", id, "access_tokens"]) => self.token(id),
             ("GET", ["installation", "repositories"]) => self.repositories(request),
+            ("GET", ["repos", owner, name, "branches"]) => {
+                let page = page(&request.query, HubStub::BRANCHES_OF_EACH);
+                let branches = page.map(|n| json!({ "name": branch(n) })).collect();
+                self.of_repository(HubStub::BRANCHES, owner, name, Some(branches))
+            }
+            ("GET", ["repos", owner, name, "git", "trees", wanted]) => {
+                let wanted = wanted.replace("%2F", "/");
+                let is_there = (1..=HubStub::BRANCHES_OF_EACH).any(|n| branch(n) == wanted);
+                self.of_repository(HubStub::TREE, owner, name, is_there.then(tree))
+            }
             _ => Reply::new("other", "404 Not Found", message("Not Found")),
+        }
+    }
+
+    /// What is in a repository, if both are there.
+    fn of_repository(
+        self,
+        route: &'static str,
+        owner: &str,
+        name: &str,
+        found: Option<Value>,
+    ) -> Reply {
+        match found.filter(|_| self.has_repository(owner, name)) {
+            Some(body) => Reply::new(route, "200 OK", body),
+            None => Reply::new(route, "404 Not Found", message("Not Found")),
+        }
+    }
+
+    fn has_repository(self, owner: &str, name: &str) -> bool {
+        let numbered = |prefix: &str, name: &str| -> Option<u32> {
+            // What has no number behind the prefix is nothing that the hub has.
+            name.strip_prefix(prefix)?.parse().ok()
+        };
+        match numbered("org-", owner) {
+            Some(n) if (1..=self.installations).contains(&n) => {
+                numbered("repository-", name).is_some_and(|n| (1..=self.repositories).contains(&n))
+            }
+            _ => {
+                owner == "octo"
+                    && (name == "hello" || numbered("project-", name).is_some_and(|n| n > 0))
+            }
         }
     }
 
@@ -144,6 +198,30 @@ impl Hub {
 
 fn org(n: u32) -> Value {
     json!({ "id": n, "login": format!("org-{n}") })
+}
+
+/// The `n`th branch, from 1.
+fn branch(n: u32) -> String {
+    match n {
+        1 => "main".to_owned(),
+        n => format!("feature/{}", n - 1),
+    }
+}
+
+/// Some folders with some files each, and one that is deeper than the others.
+fn tree() -> Value {
+    let mut entries = vec![("README.md".to_owned(), "blob"), ("src".to_owned(), "tree")];
+    for module in 1..=8 {
+        let folder = format!("src/module-{module}");
+        entries.push((folder.clone(), "tree"));
+        entries.extend((1..=8).map(|file| (format!("{folder}/file-{file}.rs"), "blob")));
+    }
+    let deep = ["docs", "a", "b", "c", "d"];
+    entries.extend((1..=deep.len()).map(|depth| (deep[..depth].join("/"), "tree")));
+    entries.push((format!("{}/page.md", deep.join("/")), "blob"));
+    let entries = entries.into_iter();
+    let entries = entries.map(|(path, kind)| json!({ "path": path, "type": kind }));
+    json!({ "sha": "0", "truncated": false, "tree": entries.collect::<Vec<Value>>() })
 }
 
 fn message(text: &str) -> Value {
@@ -228,8 +306,38 @@ mod tests {
     }
 
     #[test]
+    fn repositories_have_branches_and_each_branch_files() {
+        for repository in ["octo/hello", "octo/project-20", "org-2/repository-45"] {
+            let path = format!("/repos/{repository}/branches");
+            let branches = ask("GET", &path, "per_page=100&page=1", None).body;
+            let names: Vec<&str> = branches.as_array().map_or(Vec::new(), |list| {
+                list.iter().filter_map(|one| one["name"].as_str()).collect()
+            });
+            assert_eq!(
+                (names.len(), names[0], names[29]),
+                (30, "main", "feature/29")
+            );
+            for branch in ["main", "feature%2F29"] {
+                let path = format!("/repos/{repository}/git/trees/{branch}");
+                let tree = ask("GET", &path, "recursive=1", None).body;
+                assert_eq!(tree["tree"].as_array().map(Vec::len), Some(80), "{path}");
+                assert_eq!(
+                    tree["tree"][3],
+                    json!({ "path": "src/module-1/file-1.rs", "type": "blob" })
+                );
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_there_is_404() {
         for (method, path) in [
+            ("GET", "/repos/octo/nothing/branches"),
+            ("GET", "/repos/octo/project-0/branches"),
+            ("GET", "/repos/org-3/repository-1/branches"),
+            ("GET", "/repos/org-1/repository-46/branches"),
+            ("GET", "/repos/octo/hello/git/trees/feature%2F30"),
+            ("GET", "/repos/octo/hello"),
             ("POST", "/app/installations/3/access_tokens"),
             ("POST", "/app/installations/x/access_tokens"),
             ("GET", "/app/installations/1/access_tokens"),

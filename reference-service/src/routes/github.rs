@@ -1,6 +1,5 @@
-//! `GET /github/get-branch-list`: a repository's branches, from the cache.
-//!
-//! A repository that isn't cached is unknown here: asking the code host comes with step 4.
+//! `GET /github/get-branch-list` and `/github/project-structure`: from the cache, or from the code
+//! host and into the cache.
 
 use std::collections::HashMap;
 
@@ -9,9 +8,13 @@ use axum::extract::{Query as RawQuery, State};
 use serde_json::{Value, json};
 
 use super::App;
+use super::page::{Page, matches};
 use crate::identity::Caller;
 use crate::refusal::Refusal;
+use crate::repositories::Project;
+use crate::stores::code_cache::CodeCacheConnection;
 use crate::validation::Query;
+use crate::{branch_list, project_structure};
 
 /// The branches that match, whole or a page of them.
 pub(super) async fn branch_list(
@@ -26,56 +29,85 @@ pub(super) async fn branch_list(
     let search = query.optional_text("search").unwrap_or_default();
     query.finish()?;
     app.open_session().await;
-    let Some(branches) = app.stores.branches.branches(&repo).await? else {
+    let Some(mut branches) = branches(&app, &repo).await? else {
         return Err(Refusal::NotFound(format!("Repository {repo} not found")));
     };
-    Ok(Json(page(branches, &search, offset, limit)))
+    branches.retain(|branch| matches(branch, &search));
+    let page = Page::of(branches, offset, limit);
+    Ok(Json(match limit {
+        None => json!({ "branches": page.entries }),
+        Some(_) => json!({
+            "branches": page.entries,
+            "has_next_page": page.has_next,
+            "total_count": page.total,
+        }),
+    }))
 }
 
-fn page(branches: Vec<String>, search: &str, offset: usize, limit: Option<usize>) -> Value {
-    let search = search.to_lowercase();
-    let matching: Vec<String> = branches
-        .into_iter()
-        .filter(|branch| branch.to_lowercase().contains(&search))
-        .collect();
-    let total = matching.len();
-    let from = offset.min(total);
-    let Some(limit) = limit else {
-        return json!({ "branches": matching[from..] });
+async fn branches(app: &App, repo: &str) -> Result<Option<Vec<String>>, Refusal> {
+    let key = branch_list::key(repo);
+    let mut cache = app.stores.code_cache.open().await?;
+    if let Some(text) = cache.get(&key).await? {
+        return Ok(Some(branch_list::parse(&key, &text)?));
+    }
+    let Some(hub) = &app.stores.hub else {
+        return Ok(None);
     };
-    let to = from.saturating_add(limit).min(total);
-    json!({ "branches": matching[from..to], "has_next_page": to < total, "total_count": total })
+    let Some(branches) = hub.branches(repo).await? else {
+        return Ok(None);
+    };
+    keep(&mut *cache, &key, &branch_list::value(&branches)).await;
+    Ok(Some(branches))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list() -> Vec<String> {
-        ["main", "Feature/one", "feature/two", "fix"]
-            .map(str::to_owned)
-            .to_vec()
+/// What is below a path of one of the caller's projects.
+pub(super) async fn structure(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+) -> Result<Json<Value>, Refusal> {
+    let mut query = Query::new(query);
+    let id = query.text("project_id");
+    let path = query.optional_text("path").unwrap_or_default();
+    query.finish()?;
+    let path = project_structure::exact_path(&path);
+    app.open_session().await;
+    let Some(project) = app.stores.repositories.project(&id, &caller.uid).await? else {
+        return Err(Refusal::NotFound(format!("Project {id} not found")));
+    };
+    match text(&app, &id, &project, path).await? {
+        Some(text) => Ok(Json(json!({ "structure": text }))),
+        None => Err(Refusal::NotFound(format!(
+            "Project {id} has no folder `{path}`"
+        ))),
     }
+}
 
-    #[test]
-    fn without_a_limit_there_is_no_page() {
-        assert_eq!(page(list(), "", 0, None), json!({"branches": list()}));
-        assert_eq!(page(list(), "", 3, None), json!({"branches": ["fix"]}));
+async fn text(
+    app: &App,
+    id: &str,
+    project: &Project,
+    path: &str,
+) -> Result<Option<String>, Refusal> {
+    let key = project_structure::key(id, path);
+    let mut cache = app.stores.code_cache.open().await?;
+    if let Some(text) = cache.get(&key).await? {
+        return Ok(Some(text));
     }
+    let Some(hub) = &app.stores.hub else {
+        return Ok(None);
+    };
+    let tree = hub.tree(&project.repo_name, &project.branch_name).await?;
+    let Some(text) = tree.and_then(|tree| project_structure::text(&tree, path)) else {
+        return Ok(None);
+    };
+    keep(&mut *cache, &key, &text).await;
+    Ok(Some(text))
+}
 
-    #[test]
-    fn pages_tell_whether_more_follow() {
-        assert_eq!(
-            page(list(), "FEATURE", 0, Some(1)),
-            json!({"branches": ["Feature/one"], "has_next_page": true, "total_count": 2})
-        );
-        assert_eq!(
-            page(list(), "feature", 1, Some(usize::MAX)),
-            json!({"branches": ["feature/two"], "has_next_page": false, "total_count": 2})
-        );
-        assert_eq!(
-            page(list(), "", 9, Some(2)),
-            json!({"branches": [], "has_next_page": false, "total_count": 4})
-        );
+/// Keeps what the code host has told. Its answer is good without the cache, too.
+async fn keep(cache: &mut dyn CodeCacheConnection, key: &str, value: &str) {
+    if let Err(error) = cache.keep(key, value).await {
+        tracing::warn!(%error, key, "not kept");
     }
 }

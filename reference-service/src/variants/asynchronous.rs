@@ -2,13 +2,16 @@
 
 pub(crate) mod access;
 mod auth;
+mod code_cache;
 mod followers;
 mod history;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub mod postgres;
 mod reader_connection;
 mod reader_task;
 pub mod redis;
+mod repositories;
 mod search;
 pub(crate) mod service_client;
 mod sharing;

@@ -5,11 +5,14 @@
 //! no more and no fewer. Nothing here moves work off the loop, on purpose.
 
 mod auth;
+mod code_cache;
 mod history;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub mod pool;
 pub mod postgres;
 pub mod redis;
+mod repositories;
 mod search;
 pub(crate) mod service_client;
 mod sharing;

@@ -16,6 +16,8 @@ use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
 mod auth;
+mod code_cache;
+pub(crate) mod hub;
 pub(crate) mod notifier;
 pub(crate) mod redis;
 mod search;

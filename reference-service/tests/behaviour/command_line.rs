@@ -63,6 +63,11 @@ fn wrong_options_are_status_2_and_name_the_fix() {
         &["--notify-url", "https://127.0.0.1/hook"],
         &["not the address of a service", "it looks like"],
     );
+    wrong(
+        &["--hub-url", "https://hub.test"],
+        &["not the address of a service", "it looks like"],
+    );
+    wrong(&["--hub-timeout", "0"], &["0 is not in 1.."]);
     assert_ended(&run(&[]), 2, &["--port", "--database-url", "--redis-url"]);
     assert_ended(&run(&["seed"]), 2, &["--database-url"]);
     assert_ended(&run(&["migrate"]), 2, &["--database-url"]);

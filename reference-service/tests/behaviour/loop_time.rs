@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use unstall_testbed::{DelayProxy, IdentityStub, ListenerStub, TrackerStub};
+use unstall_testbed::{DelayProxy, Hub, HubStub, IdentityStub, ListenerStub, TrackerStub};
 
 use super::service::{Service, fresh_database, shared_testbed};
 
 const REQUESTS: u64 = 40;
 /// Long enough that no answer is there before it is waited for, however busy the machine is.
 const ROUND_TRIP: Duration = Duration::from_millis(2);
-const ENDPOINTS: [(&str, &str); 7] = [
+const ENDPOINTS: [(&str, &str); 9] = [
     (
         "GET /api/v1/usage/usage",
         "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01",
@@ -32,6 +32,11 @@ const ENDPOINTS: [(&str, &str); 7] = [
         "/api/v1/conversations/c-0-1/shared-emails",
     ),
     ("GET /api/v1/providers/me", "/api/v1/providers/me"),
+    ("GET /api/v1/github/user-repos", "/api/v1/github/user-repos"),
+    (
+        "GET /api/v1/github/project-structure",
+        "/api/v1/github/project-structure?project_id=p-1",
+    ),
     (
         "GET /api/v1/integrations/issues/{id}",
         "/api/v1/integrations/issues/ENG-2",
@@ -73,10 +78,15 @@ async fn blocked(steps: &str) -> Vec<(&'static str, u64, u64)> {
     );
     let database_url = testbed.database_url_through(postgres.addr(), &name);
     let redis_url = testbed.redis_url_through(redis.addr());
+    let one_of_each = Hub {
+        installations: 1,
+        repositories: 1,
+    };
+    let hub = HubStub::start(ROUND_TRIP, one_of_each).expect("a stub");
     let identity = IdentityStub::start(ROUND_TRIP).expect("a stub");
     let tracker = TrackerStub::start(ROUND_TRIP, 7).expect("a stub");
     let told = ListenerStub::start(ROUND_TRIP).expect("a stub");
-    let (identity, tracker) = (identity.url(), tracker.url());
+    let (hub, identity, tracker) = (hub.url(), identity.url(), tracker.url());
     let (mail, analytics) = (told.mail_url(), told.analytics_url());
     let service = Service::start_state_with(
         steps,
@@ -84,6 +94,7 @@ async fn blocked(steps: &str) -> Vec<(&'static str, u64, u64)> {
         &redis_url,
         &[
             ["--monitor", "full-split"],
+            ["--hub-url", &hub],
             ["--identity-url", &identity],
             ["--tracker-url", &tracker],
             ["--mail-url", &mail],
@@ -134,7 +145,7 @@ async fn only_blocking_stores_block_the_loop() {
             "{name}: the blocking store was never seen asleep"
         );
     }
-    for steps in ["start", "0,1,2a,2c,2d,3,4,5"] {
+    for steps in ["start", "0,1,2a,2c,2d,2e,3,4,5"] {
         for (name, _, long_blocks) in blocked(steps).await {
             assert_eq!(
                 long_blocks, 0,

@@ -13,6 +13,9 @@ mod command_line;
 mod example_streams;
 mod example_texts;
 mod exchanges;
+mod hub_answers;
+mod hub_counts;
+mod hub_faults;
 mod leaks;
 mod loop_time;
 mod outages;
@@ -34,16 +37,18 @@ mod start;
 mod statement_counts;
 mod strange_texts;
 mod stream_readers;
+mod watched_hub;
 mod written_rows;
 
 /// The start, step 0, then each that moves stores with those before it.
-const STATES: [&str; 9] = [
+const STATES: [&str; 10] = [
     "start",
     "0",
     "0,1",
     "0,1,2a",
     "0,1,2a,2b,2c",
     "0,1,2a,2b,2c,2d",
+    "0,1,2a,2b,2c,2d,2e",
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
     "0,1,2a,2b,2c,2d,2e,3,4,5,6",

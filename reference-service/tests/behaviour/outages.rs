@@ -5,13 +5,15 @@ use std::time::Duration;
 use unstall_testbed::DelayProxy;
 
 use super::service::{Service, fresh_database, reset_database, shared_testbed};
-use super::services;
+use super::{EXAMPLES, services};
 
 const USAGE: &str = "/api/v1/usage/usage?start_date=2000-01-01&end_date=2100-01-01";
 const EMAILS: &str = "/api/v1/conversations/c-0-1/shared-emails";
 const PROVIDERS: &str = "/api/v1/providers/me";
 const TUNNEL: &str = "/api/v1/tunnel/workspace/00000000000000a1";
 const BRANCHES: &str = "/api/v1/github/get-branch-list?repo_name=octo/hello";
+const REPOS: &str = "/api/v1/github/user-repos";
+const STRUCTURE: &str = "/api/v1/github/project-structure?project_id=p-1";
 
 async fn status_and_body(service: &Service, path: &str) -> (u16, String) {
     let response = reqwest::get(service.url(path)).await.expect(path);
@@ -34,7 +36,10 @@ async fn a_lost_database_is_503_and_a_new_one_is_found() {
         let gone = status_and_body(&service, USAGE).await;
         let expected = r#"{"detail":"PostgreSQL can't be reached; try again"}"#.to_owned();
         assert_eq!(gone, (503, expected), "steps {steps}");
-        for path in [EMAILS, PROVIDERS] {
+        for path in [EMAILS, PROVIDERS, REPOS, STRUCTURE] {
+            if EXAMPLES.contains(&steps) && [REPOS, STRUCTURE].contains(&path) {
+                continue; // which it doesn't have
+            }
             assert_eq!(
                 status_and_body(&service, path).await,
                 gone,
@@ -73,6 +78,11 @@ async fn a_lost_redis_is_503() {
             assert_eq!(gone, (503, expected), "steps {steps} {path}");
         }
         assert_eq!(status_and_body(&service, USAGE).await.0, 200);
+        if !EXAMPLES.contains(&steps) {
+            assert_eq!(status_and_body(&service, STRUCTURE).await.0, 503);
+            // It looks nothing up.
+            assert_eq!(status_and_body(&service, REPOS).await.0, 200, "{steps}");
+        }
     }
 }
 

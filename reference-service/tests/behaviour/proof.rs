@@ -2,14 +2,17 @@
 //! That a proof changes no answer is told by the tests of the other files, which run under it, too.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::Value;
 use unstall_loop_monitor::UNMATCHED_ENDPOINT;
 use unstall_loop_monitor::certificate::CERTIFICATE_PATH;
 use unstall_reference_service::routes;
+use unstall_testbed::{Hub, HubStub};
 
 use super::PROVEN_STATES;
+use super::own_redis::OwnRedis;
 use super::service::{Service, fresh_database, shared_testbed};
 
 async fn certificate(client: &reqwest::Client, service: &Service) -> Value {
@@ -85,5 +88,43 @@ async fn what_blocks_is_caught_where_calls_can_be_caught() {
         assert!(route["calls"].as_u64() > Some(0), "{state}: {route}");
         let findings = route["findings"].as_array().map_or(0, Vec::len);
         assert_eq!(findings > 0, blocks, "{state}: {route}");
+    }
+}
+
+/// Whatever is asked of the code host, and of its cache.
+#[tokio::test]
+async fn after_the_last_step_no_route_of_the_code_host_blocks() {
+    let testbed = shared_testbed();
+    let client = reqwest::Client::new();
+    let redis = OwnRedis::new(testbed);
+    let hub = Hub {
+        installations: 12,
+        repositories: 3,
+    };
+    let stub = HubStub::start(Duration::from_millis(2), hub).expect("a stub");
+    for (state, blocks) in PROVEN_STATES.into_iter().zip([true, false]) {
+        redis.reset();
+        let (_, database_url) = fresh_database(testbed);
+        let options = ["--hub-url", &stub.url()];
+        let service = Service::start_state_with(state, &database_url, &redis.url, &options);
+        for path in [
+            "user-repos",
+            "get-branch-list?repo_name=octo/project-7",
+            "project-structure?project_id=p-1&path=src",
+        ] {
+            let path = format!("/api/v1/github/{path}");
+            let answer = client.get(service.url(&path)).send().await;
+            assert_eq!(answer.expect("an answer").status(), 200, "{state} {path}");
+        }
+        let certificate = certificate(&client, &service).await;
+        if let Some(reason) = certificate["method"]["reason"].as_str() {
+            eprintln!("skipped: no proof here: {reason}");
+            return;
+        }
+        for route in ["user-repos", "get-branch-list", "project-structure"] {
+            let route = &certificate["routes"][format!("GET /api/v1/github/{route}")];
+            let findings = route["findings"].as_array().map_or(0, Vec::len);
+            assert_eq!(findings > 0, blocks, "{state}: {route}");
+        }
     }
 }

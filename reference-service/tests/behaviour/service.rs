@@ -80,6 +80,7 @@ fn program() -> Command {
         "TRACKER_URL",
         "MAIL_URL",
         "ANALYTICS_URL",
+        "HUB_URL",
     ] {
         command.env_remove(variable);
     }

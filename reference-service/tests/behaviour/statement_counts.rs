@@ -1,4 +1,4 @@
-//! What each variant asks of PostgreSQL for one request of steps 2c and 2d, by kind: the counts of
+//! What each variant asks of PostgreSQL for one request of steps 2c to 2e, by kind: the counts of
 //! the service being migrated, the same before and after.
 //!
 //! Its table of counts leaves BEGIN out, which its clients send by itself before a transaction's
@@ -12,7 +12,7 @@ use super::sql_wire::{Kinds, SqlWire};
 
 const START: &str = "start";
 const BLOCKING: &str = "0";
-const ASYNC: &str = "0,1,2a,2b,2c,2d";
+const ASYNC: &str = "0,1,2a,2b,2c,2d,2e";
 
 /// A request, its status, and `(SELECT, INSERT, UPDATE, commits)`, where a commit is a BEGIN and
 /// a COMMIT.
@@ -106,6 +106,39 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+fn cases_of_the_code_host() -> Vec<Case> {
+    vec![
+        (
+            "GET",
+            "/api/v1/github/user-repos",
+            Value::Null,
+            200,
+            (5, 0, 0, 0),
+        ),
+        (
+            "GET",
+            "/api/v1/github/project-structure?project_id=p-1",
+            Value::Null,
+            200,
+            (1, 0, 0, 0),
+        ),
+        (
+            "GET",
+            "/api/v1/github/project-structure?project_id=p-404",
+            Value::Null,
+            404,
+            (1, 0, 0, 0),
+        ),
+        (
+            "GET",
+            "/api/v1/github/get-branch-list?repo_name=octo/hello",
+            Value::Null,
+            200,
+            (0, 0, 0, 0),
+        ),
+    ]
+}
+
 fn kinds((selects, inserts, updates, commits): (u64, u64, u64, u64)) -> Kinds {
     [
         ("SELECT", selects),
@@ -129,7 +162,9 @@ async fn postgres_is_asked_the_same_before_and_after() {
         let database_url = testbed.database_url_through(wire.address, &name);
         let service = Service::start(steps, &database_url, &testbed.redis_url());
         wire.take();
-        for (method, path, body, status, expected) in cases() {
+        for (method, path, body, status, expected) in
+            cases().into_iter().chain(cases_of_the_code_host())
+        {
             let method = method.parse().expect("a method");
             let mut request = Client::new().request(method, service.url(path));
             if !body.is_null() {

@@ -9,9 +9,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::Builder;
 use fred::types::config::{Config, Options, ReconnectPolicy};
 
-use crate::stores::{
-    Backend, BranchStore, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore,
-};
+use super::code_cache;
+use crate::stores::{Backend, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore};
 use crate::tunnel::{self, TunnelRecord};
 use crate::variants::ConnectError;
 
@@ -23,8 +22,8 @@ const RECONNECT_PAUSE_MS_MAX: u32 = 1000;
 
 /// The stores of step 3.
 pub(crate) fn stores(client: Client) -> Step3Stores {
-    let stores = Arc::new(RedisStores { client });
-    (Arc::clone(&stores) as Arc<dyn TunnelStore>, stores)
+    let cache = code_cache::cache(client.clone());
+    (Arc::new(RedisStores { client }), cache)
 }
 
 /// A connected client, which connects anew whenever it has to.
@@ -124,17 +123,6 @@ impl TunnelStore for RedisStores {
                 |client| async move { client.exists(key).await },
             )
             .await
-        })
-    }
-}
-
-impl BranchStore for RedisStores {
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move {
-            let key = tunnel::branches_key(repo);
-            let text: Option<String> = get(&self.client, &key).await?;
-            text.map(|text| tunnel::parse_branches(&key, &text))
-                .transpose()
         })
     }
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use redis::{Client, Commands, Connection, IntoConnectionInfo, RedisError, RedisResult};
 
+use super::code_cache;
 use super::pool::{Connect, Pool};
-use crate::stores::{
-    Backend, BranchStore, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore,
-};
+use crate::stores::{Backend, REDIS_WAIT, Step3Stores, StoreError, StoreFuture, TunnelStore};
 use crate::tunnel::{self, TunnelRecord};
 use crate::variants::ConnectError;
 
@@ -17,7 +16,7 @@ pub(crate) fn open(redis_url: &str) -> Result<Step3Stores, ConnectError> {
     let tunnel = Tunnel {
         pool: Pool::open(redis.clone())?,
     };
-    Ok((Arc::new(tunnel), Arc::new(Branches { redis })))
+    Ok((Arc::new(tunnel), code_cache::cache(redis)))
 }
 
 fn client(redis_url: &str) -> RedisResult<Client> {
@@ -62,24 +61,6 @@ impl Tunnel {
             }
             other => other.map_err(store_error),
         }
-    }
-}
-
-/// The branch cache: connects anew for each request, and pings.
-struct Branches {
-    redis: Redis,
-}
-
-impl BranchStore for Branches {
-    fn branches<'a>(&'a self, repo: &'a str) -> StoreFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move {
-            let key = tunnel::branches_key(repo);
-            let mut connection = self.redis.connect()?;
-            connection.ping::<String>().map_err(store_error)?;
-            let text: Option<String> = connection.get(&key).map_err(store_error)?;
-            text.map(|text| tunnel::parse_branches(&key, &text))
-                .transpose()
-        })
     }
 }
 

@@ -75,7 +75,7 @@ impl<Row> RunQueryDsl<PgConnection> for Statement<'_, Row> {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{auth, history, postgres, search, sharing};
+    use super::super::{auth, history, postgres, repositories, search, sharing};
     use super::*;
 
     #[test]
@@ -99,6 +99,9 @@ mod tests {
             (auth::INSERT_AUDIT_EVENT, 7),
             (auth::UPDATE_PROVIDER_USED, 1),
             (auth::UPDATE_LAST_LOGIN, 1),
+            (repositories::SELECT_USER_REPOSITORIES, 1),
+            (repositories::SELECT_HUB_ACCOUNT, 2),
+            (repositories::SELECT_PROJECT, 2),
             (search::SELECT_PROJECT_OF_USER, 2),
             (search::SEARCH, 4),
             (search::SELECT_USER_OF_KEY, 1),

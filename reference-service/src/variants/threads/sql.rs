@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::{CallPool, OnThreads};
 use crate::conversation::{Created, NewConversation};
+use crate::repositories::{Known, Project};
 use crate::sharing::{Change, Changed, Sharing};
 use crate::stores::history::HistoryStore;
+use crate::stores::repositories::RepositoryStore;
 use crate::stores::sharing::SharingStore;
 use crate::stores::{ConversationStore, SqlStores, StoreFuture, UsageStore};
 use crate::usage::{Usage, Window};
@@ -63,5 +65,17 @@ impl SharingStore for Sql {
         let [conversation_id, owner] = [conversation_id, owner].map(str::to_owned);
         let change = change.clone();
         self.call(async move |stores| stores.change(&conversation_id, &owner, &change).await)
+    }
+}
+
+impl RepositoryStore for Sql {
+    fn known<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, Known> {
+        let uid = uid.to_owned();
+        self.call(async move |stores| stores.known(&uid).await)
+    }
+
+    fn project<'a>(&'a self, id: &'a str, uid: &'a str) -> StoreFuture<'a, Option<Project>> {
+        let [id, uid] = [id, uid].map(str::to_owned);
+        self.call(async move |stores| stores.project(&id, &uid).await)
     }
 }
