@@ -41,11 +41,9 @@ impl Hub {
     }
 
     fn send_blocking(&self, call: &Call) -> Result<Answer, HubError> {
-        let mut request = Request::builder().method(call.method.clone()).uri(format!(
-            "{}{}",
-            self.url,
-            call.target()
-        ));
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(self.url.at(&call.target()));
         if let Some(authorization) = &call.authorization {
             request = request.header("authorization", authorization);
         }
