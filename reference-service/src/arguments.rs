@@ -21,11 +21,11 @@ use crate::task::Task;
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
 /// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
-/// step 0, its calls are on threads instead. Steps 1 (runs and
-/// their streams), 2a (usage check, new conversations), 2b (stopped answers), 2c
-/// (sharing), 2d (signing up and in), 2e (repositories), 3 (tunnel, the code host's cache), 4 (calls
-/// of other services), 5 (search) and 6 (streams, sessions). Messages are answered by
-/// `unstall-reference worker`, a process of its own.
+/// step 0, its calls are on threads instead. The steps move 1: runs and their streams, 2a: the usage
+/// check and new conversations, 2b: stopped answers, 2c: sharing and API keys, 2d: signing up and
+/// in, 2e: repositories, 3: tunnel and the code host's cache, 4: calls of other services, 5: search,
+/// 6: the reading of streams, and sessions. Messages are answered by `unstall-reference worker`, a
+/// process of its own.
 /// Logs go to stderr; RUST_LOG sets their level (warn).
 #[derive(Parser)]
 #[command(
@@ -268,16 +268,6 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
         (None, Some(Mode::Threads)) => Steps::start(),
         (None, Some(Mode::Async) | None) => Steps::all(),
     };
-    let without_stores: Vec<String> = steps
-        .without_stores()
-        .map(|step| step.to_string())
-        .collect();
-    if !without_stores.is_empty() {
-        tracing::info!(
-            "steps {} change nothing yet: their routes are not built",
-            without_stores.join(", ")
-        );
-    }
     Ok(Options {
         address: SocketAddr::new(raw.host, required(raw.port, "--port")?),
         steps,

@@ -69,26 +69,6 @@ impl Step {
             Self::StreamReader => "6",
         }
     }
-
-    /// Whether the service has stores that this step moves. The others are accepted, so
-    /// that a plan's full list can be given, and change nothing.
-    #[must_use]
-    pub fn has_stores(self) -> bool {
-        matches!(
-            self,
-            Self::LoopCalls
-                | Self::StreamManager
-                | Self::UsageCheck
-                | Self::ChatHistory
-                | Self::ShareAndAccess
-                | Self::Auth
-                | Self::CodeHostQueries
-                | Self::RedisCaches
-                | Self::HttpClients
-                | Self::Remainder
-                | Self::StreamReader
-        )
-    }
 }
 
 impl fmt::Display for Step {
@@ -141,11 +121,6 @@ impl Steps {
         } else {
             Variant::Threads
         }
-    }
-
-    /// Steps that are listed although the service has no store of theirs yet.
-    pub fn without_stores(&self) -> impl Iterator<Item = Step> + '_ {
-        self.0.iter().copied().filter(|step| !step.has_stores())
     }
 }
 
@@ -223,10 +198,9 @@ mod tests {
 
     #[test]
     fn a_store_is_async_iff_its_step_is_listed() {
-        let steps: Steps = "0,1,2a".parse().expect("a valid list");
+        let steps: Steps = "0,1,2a,6".parse().expect("a valid list");
         assert_eq!(steps.variant_of(Step::UsageCheck), Variant::Async);
         assert_eq!(steps.variant_of(Step::RedisCaches), Variant::Blocking);
-        assert_eq!(steps.without_stores().count(), 0);
     }
 
     #[test]

@@ -20,8 +20,8 @@ const BRIDGE: Bounds = Bounds {
     threads: 4,
     queued_max: 500,
 };
-/// How long a call on a bridge may take, from its connection to the answer's end.
-const BRIDGED_CALL_MAX: Duration = Duration::from_secs(5);
+/// How long each of a bridged call's five phases may take, so that none takes more than ten seconds.
+const BRIDGED_PHASE_MAX: Duration = Duration::from_secs(2);
 
 /// Where services are, those that there are.
 #[derive(Debug, Clone, Default)]
@@ -58,12 +58,12 @@ pub(super) fn open(
         tracker: asked(variant, "issue tracker", urls.tracker.as_ref(), calls)?,
         ..Services::default()
     };
-    let mut told = |name: &'static str, url: &Option<ServiceUrl>| {
+    let mut listener = |name: &'static str, url: &Option<ServiceUrl>| {
         let url = url.as_ref()?;
-        let listener: Arc<dyn Listener> = if variant == Variant::Async {
+        let found: Arc<dyn Listener> = if variant == Variant::Async {
             let bridge = Arc::new(Bridge::new(name, BRIDGE, counters.clone()));
             services.bridges.push(Arc::clone(&bridge));
-            let client = blocking::service_client::Client::limited(url, BRIDGED_CALL_MAX);
+            let client = blocking::service_client::Client::limited(url, BRIDGED_PHASE_MAX);
             Arc::new(Bridged {
                 bridge,
                 client: Arc::new(client),
@@ -71,9 +71,10 @@ pub(super) fn open(
         } else {
             Arc::new(Waiting(synchronous(variant, url, calls)))
         };
-        Some(listener)
+        Some(found)
     };
-    let (mail, analytics) = (told("mail", &urls.mail), told("analytics", &urls.analytics));
+    let mail = listener("mail", &urls.mail);
+    let analytics = listener("analytics", &urls.analytics);
     services.mail = mail;
     services.analytics = analytics;
     Ok(services)

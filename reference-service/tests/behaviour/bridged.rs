@@ -151,7 +151,7 @@ async fn a_mail_service_that_hangs_holds_nobody_after_step_4() {
         }
         sharing.await.expect("it is shared");
         assert_eq!(faults(&service).await["bridge_failed"], 0);
-        // After its five seconds.
+        // After the two seconds that it waits for an answer.
         wait_until("the call is given up", async || {
             faults(&service).await["bridge_failed"] == 1
         })

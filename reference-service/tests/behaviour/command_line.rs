@@ -173,7 +173,7 @@ fn migrating_and_seeding_twice_change_nothing() {
 }
 
 #[test]
-fn help_says_which_steps_are_built() {
+fn help_says_what_the_steps_move() {
     let help = String::from_utf8(run(&["--help"]).stdout).expect("text");
     // Lines are wrapped to the terminal's width.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -182,8 +182,12 @@ fn help_says_which_steps_are_built() {
         "2c",
         "2d",
         "worker",
-        "change nothing yet",
+        "6: the reading of streams",
         "--notify-url",
+        "--identity-url",
+        "--tracker-url",
+        "--mail-url",
+        "--analytics-url",
         "Examples:",
         "seed",
         "migrate",

@@ -1,4 +1,4 @@
-//! Services before step 4: a synchronous POST on the loop, without a time limit. With one it is
+//! Services before step 4: a synchronous POST on the loop, without a time limit. With limits it is
 //! what a bridge does on its threads after step 4.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::service_url::ServiceUrl;
 /// Calls one service.
 pub(crate) struct Client {
     url: ServiceUrl,
-    call_max: Option<Duration>,
+    phase_max: Option<Duration>,
 }
 
 impl Client {
@@ -19,14 +19,15 @@ impl Client {
     pub(crate) fn patient(url: &ServiceUrl) -> Self {
         Self {
             url: url.clone(),
-            call_max: None,
+            phase_max: None,
         }
     }
 
-    /// Gives a call up that takes longer.
-    pub(crate) fn limited(url: &ServiceUrl, call_max: Duration) -> Self {
+    /// Gives a call up of which a phase takes longer: to connect, to send, to wait for the answer's
+    /// head, or to read its body.
+    pub(crate) fn limited(url: &ServiceUrl, phase_max: Duration) -> Self {
         Self {
-            call_max: Some(call_max),
+            phase_max: Some(phase_max),
             ..Self::patient(url)
         }
     }
@@ -38,7 +39,12 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_global(self.call_max)
+            // A limit of the whole call would start a thread for each, to look the host's name up.
+            .timeout_connect(self.phase_max)
+            .timeout_send_request(self.phase_max)
+            .timeout_send_body(self.phase_max)
+            .timeout_recv_response(self.phase_max)
+            .timeout_recv_body(self.phase_max)
             .build()
             .new_agent();
         let mut answer = agent
