@@ -8,7 +8,7 @@ use unstall_reference_service::run::Task;
 
 use super::STATES;
 use super::leaks::{open_stream, wait_until};
-use super::own_redis::OwnRedis;
+use super::own_redis::{OwnRedis, Reply};
 use super::runs::messages;
 use super::service::{
     Running, Service, fresh_database, seeded_testbed, shared_testbed, start_worker,
@@ -244,6 +244,50 @@ async fn what_is_not_the_users_is_not_stored() {
             .expect("JSON");
         assert_eq!(stopped["saved_partial"], false, "steps {steps}: {stopped}");
         assert_eq!(stored(&database_url).await, [], "steps {steps}");
+    }
+}
+
+/// A stop takes most of a second, in which its service may die, too.
+#[tokio::test]
+async fn a_stop_that_was_cut_off_is_made_up_for_by_the_next() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in ["start", "0", "0,1,2a,2b"] {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let _worker = start_worker(&database_url, &redis.url, &ENDLESS);
+        let mut stream = open_stream(&service, 0).await;
+        read_pieces(&mut stream, 2).await;
+        let path = service.url("/api/v1/conversations/c-0-1/stop?session_id=s0");
+        let cut_off = tokio::spawn(reqwest::Client::new().post(path).send());
+        wait_until("the worker is told", async || {
+            redis.ask(&["EXISTS", "cancel:c-0-1:s0"]).number() == 1
+        })
+        .await;
+        service.program.signal(Signal::SIGKILL);
+        assert!(cut_off.await.expect("asked").is_err(), "steps {steps}");
+        wait_until("the worker has stopped", async || {
+            redis.ask(&["GET", "task:status:c-0-1:s0"]).text() == "cancelled"
+        })
+        .await;
+        let said: String = redis
+            .ask(&["XRANGE", STREAM, "-", "+"])
+            .list()
+            .into_iter()
+            .filter_map(|entry| {
+                let fields = entry.list().swap_remove(1).list();
+                let fields: Vec<String> = fields.into_iter().map(Reply::text).collect();
+                let at = fields.iter().position(|field| field == "content")?;
+                Some(fields[at + 1].clone())
+            })
+            .collect();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let stopped = stop(&service).await;
+        assert_eq!(stopped["saved_partial"], true, "steps {steps}: {stopped}");
+        let expected = [question("x"), answer(&said)];
+        assert_eq!(stored(&database_url).await, expected, "steps {steps}");
+        nothing_is_taken(&redis).await;
     }
 }
 
