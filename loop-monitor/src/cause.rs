@@ -115,6 +115,34 @@ pub struct Frame {
     pub is_own: bool,
 }
 
+impl Frame {
+    /// Whether the line is of what was built with the program. Rust's library is delivered with
+    /// lines (`/rustc/…`), and debug packages of C libraries bring theirs (`./nptl/…`).
+    fn tells_the_programs_line(&self) -> bool {
+        let delivered = ["/rustc/", "./", "../"];
+        let file = self.file.as_deref().filter(|_| self.line.is_some());
+        file.is_some_and(|file| !delivered.iter().any(|start| file.starts_with(start)))
+    }
+
+    /// Whether the name is that of a function in Rust or C++ which isn't of Rust's own library:
+    /// `app::store::get`, `<app::Store as other::Trait>::get`, `<F as axum::Handler<T>>::call`.
+    fn is_named(&self) -> bool {
+        let name = self.function.trim_start_matches('<');
+        // An implementation for somebody's own type parameter is its trait's.
+        let name = match name.split_once(" as ") {
+            Some((implementor, of)) if !implementor.contains("::") => of,
+            _ => name,
+        };
+        let library = ["std::", "core::", "alloc::", "__rustc"];
+        name.contains("::") && !library.iter().any(|start| name.starts_with(start))
+    }
+
+    /// Node is delivered as it is: nobody who runs a service builds it.
+    fn is_of_a_given_runtime(&self) -> bool {
+        self.function.starts_with("node::") || self.function.starts_with("v8::")
+    }
+}
+
 impl fmt::Display for Frame {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.function)?;
@@ -148,12 +176,44 @@ pub struct Cause {
 
 impl Cause {
     /// The line to look at: the innermost function of the program's own code, else the innermost
-    /// that has a line.
+    /// that has a line. Of a program without lines, the innermost function that isn't of Rust's own
+    /// library.
     #[must_use]
     pub fn blamed(&self) -> Option<&Frame> {
         let own = self.frames.iter().find(|frame| frame.is_own);
-        own.or_else(|| self.frames.iter().find(|frame| frame.line.is_some()))
+        let named = || self.frames.iter().find(|frame| frame.is_named());
+        let lined = || self.frames.iter().find(|frame| frame.line.is_some());
+        if self.frames.iter().any(Frame::tells_the_programs_line) {
+            return own.or_else(lined);
+        }
+        own.or_else(named).or_else(lined)
     }
+}
+
+/// What to say where stacks were read, and nothing on them tells a line of the program: how to get
+/// lines.
+#[cfg_attr(
+    not(any(
+        feature = "prove",
+        all(feature = "watch", target_os = "linux", target_arch = "x86_64")
+    )),
+    expect(dead_code, reason = "stacks are read by the watcher and by proofs")
+)]
+pub(crate) fn how_to_get_lines<'a>(
+    causes: impl IntoIterator<Item = &'a Cause>,
+) -> Option<&'static str> {
+    let mut frames = causes
+        .into_iter()
+        .flat_map(|cause| &cause.frames)
+        .peekable();
+    frames.peek()?;
+    let has_or_is_given =
+        |frame: &Frame| frame.tells_the_programs_line() || frame.is_of_a_given_runtime();
+    (!frames.any(has_or_is_given)).then_some(
+        "the program was built without them: build it with `debug = \"line-tables-only\"` \
+         and `strip = \"none\"` in its profile (CARGO_PROFILE_RELEASE_DEBUG and \
+         CARGO_PROFILE_RELEASE_STRIP), which makes it larger and no slower",
+    )
 }
 
 /// `I/O in recvfrom on redis (REDIS_URL) at 127.0.0.1:6379, from store::get at src/store.rs:42`.
@@ -221,6 +281,70 @@ mod tests {
             ],
         };
         assert_eq!(cause.to_string(), "sleep, from library at lib.rs:7");
+    }
+
+    fn sleeping(frames: Vec<Frame>) -> Cause {
+        Cause {
+            class: CauseClass::Sleep,
+            syscall: None,
+            target: None,
+            endpoint: None,
+            frames,
+        }
+    }
+
+    #[test]
+    fn without_lines_the_innermost_function_beyond_rust_s_library_is_blamed() {
+        let stripped_of_lines = |function: &str| {
+            sleeping(vec![
+                frame("0x7f0012", None, None, false),
+                frame(
+                    "std::thread::functions::sleep",
+                    Some("/rustc/1/library/std/src/x.rs"),
+                    Some(7),
+                    false,
+                ),
+                frame("<std::fs::File>::sync_all", None, None, false),
+                frame(
+                    "<core::pin::Pin<P> as core::future::Future>::poll",
+                    None,
+                    None,
+                    false,
+                ),
+                frame(function, None, None, false),
+                frame("tokio::runtime::task::raw::poll", None, None, false),
+            ])
+        };
+        for function in [
+            "app::store::get",
+            "<app::Store as core::future::Future>::poll",
+            "<F as axum::handler::Handler<((),),S>>::call::{{closure}}",
+        ] {
+            let cause = stripped_of_lines(function);
+            assert_eq!(cause.blamed().map(|frame| &*frame.function), Some(function));
+            let words = how_to_get_lines([&cause]).expect("no line of the program");
+            assert!(words.contains("line-tables-only"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_program_with_lines_and_one_that_nobody_builds_are_not_told_to_be_built() {
+        let library = || frame("0x1", None, None, false);
+        let lined = sleeping(vec![
+            library(),
+            frame("get", Some("src/a.rs"), Some(1), true),
+        ]);
+        let node = sleeping(vec![library(), frame("node::fs::Read", None, None, false)]);
+        let unread = sleeping(Vec::new());
+        for causes in [
+            &[lined.clone(), sleeping(vec![library()])][..],
+            &[node],
+            &[unread],
+            &[],
+        ] {
+            assert_eq!(how_to_get_lines(causes), None, "{causes:?}");
+        }
+        assert!(how_to_get_lines([&sleeping(vec![library()])]).is_some());
     }
 
     #[test]

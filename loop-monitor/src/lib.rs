@@ -49,6 +49,7 @@ pub mod outside;
 ))]
 #[path = "no_outside.rs"]
 pub mod outside;
+mod poll_clock;
 mod poll_slots;
 mod polls;
 mod pool;

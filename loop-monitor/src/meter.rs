@@ -1,7 +1,7 @@
 //! Per thread: which polls run, when the kernel's counters are read, and to whom a difference goes.
 //!
-//! [`Mode::Counters`](crate::Mode::Counters) times each poll by two clock reads and reads the
-//! kernel only at unpark, at park, after a poll above [`LONG_POLL_NS`], and when
+//! [`Mode::Counters`](crate::Mode::Counters) times each poll by two reads of a
+//! [`PollClock`](crate::poll_clock::PollClock) and reads the kernel only at unpark, at park, after a poll above [`LONG_POLL_NS`], and when
 //! [`READING_AGE_NS_MAX`] has passed. Within one such interval nobody knows the CPU time of a single
 //! poll, so the interval's blocked time goes to its longest poll, never more than that poll lasted:
 //! *exact* when the poll fills 90 % of the interval, else *shared*; the rest, and intervals without
@@ -15,7 +15,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 use crate::cells::{BlockedCells, EndpointCells, Part};
 use crate::charge::Charge;
@@ -60,10 +59,10 @@ enum PollKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PollCost {
     /// Zero for a poll that held no loop.
-    pub(crate) hold: Duration,
-    pub(crate) blocked: Duration,
+    pub(crate) hold_ns: u64,
+    pub(crate) blocked_ns: u64,
     /// Of its interval, when the poll was only timed.
-    pub(crate) runqueue: Duration,
+    pub(crate) runqueue_ns: u64,
 }
 
 /// A thread that the monitor has met, and the poll that it is in.
@@ -216,7 +215,7 @@ impl Meter {
                 self.claim_loop(hot);
             }
             let mut start = PollStart {
-                at_ns: monotonic_ns(),
+                at_ns: hot.clock().now_ns(),
                 kind: PollKind::Timed,
             };
             if self.lost_loop(hot) {
@@ -260,7 +259,10 @@ impl Meter {
         request_hold_ns: &mut u64,
     ) -> PollCost {
         thread_state::with(|hot| {
-            let now_ns = monotonic_ns();
+            let now_ns = match start.kind {
+                PollKind::Timed => hot.clock().end_ns(start.at_ns),
+                PollKind::Split | PollKind::OffLoop => monotonic_ns(),
+            };
             hot.in_poll.set(false);
             if let Some(slot) = hot.slot.get() {
                 slot.leave();
@@ -283,9 +285,9 @@ impl Meter {
                 }
             };
             PollCost {
-                hold: Duration::from_nanos(hold_ns),
-                blocked: Duration::from_nanos(blocked_ns),
-                runqueue: Duration::from_nanos(runqueue_ns.min(hold_ns)),
+                hold_ns,
+                blocked_ns,
+                runqueue_ns: runqueue_ns.min(hold_ns),
             }
         })
     }

@@ -14,6 +14,7 @@ use crate::histogram::HistogramCells;
 use crate::kernel_canary::{self, KernelCounters};
 use crate::layer::{MatchedRoute, MonitorLayer};
 use crate::meter::{Meter, PollCost, PollStart};
+use crate::poll_clock::Calibration;
 use crate::pool::PoolCells;
 use crate::readings::nanoseconds;
 use crate::runtime_totals::WatchedRuntime;
@@ -57,10 +58,10 @@ pub(crate) struct MonitorState {
         expect(dead_code, reason = "read by the router")
     )]
     pub(crate) access: Access,
-    warn_over: Duration,
-    /// Polls that are no longer than this are nothing to speak of, neither to the log nor to who
-    /// asks for stalls: the usual poll pays for one comparison.
-    note_over: Duration,
+    warn_over_ns: u64,
+    /// Shorter polls are nothing to speak of, neither to the log nor to who asks for stalls, and
+    /// no watcher names them: the usual poll pays for one comparison.
+    note_from_ns: u64,
     pub(crate) stalls: StallRing,
     pub(crate) watch: Option<Watch>,
     #[cfg(feature = "prove")]
@@ -242,8 +243,8 @@ impl MonitorBuilder {
     /// and in the snapshot's `causes`.
     ///
     /// Only on x86-64 Linux; elsewhere it warns that it can't. Lines need debug information, of
-    /// which line tables are enough (`debug = "line-tables-only"` in the release profile), and are
-    /// most reliable with `-C force-frame-pointers=yes`.
+    /// which line tables are enough (`debug = "line-tables-only"` in the release profile); without
+    /// them functions are named, and the snapshot says how to get lines.
     #[cfg(feature = "watch")]
     #[must_use]
     pub fn watch(mut self, threshold: Duration) -> Self {
@@ -323,13 +324,18 @@ impl MonitorBuilder {
         let endpoints = EndpointRegistry::new(self.endpoints_max);
         let meter = Meter::new(self.mode == Mode::FullSplit, endpoints);
         let start_id = start_id(meter.id());
+        let warn_over_ns = nanoseconds(self.warn_over);
+        // The canary takes just the time that this needs.
+        let calibration = Calibration::begin();
+        let kernel = kernel_canary::probe();
+        calibration.end();
         Monitor {
             inner: Arc::new(MonitorState {
                 meter,
                 mode: self.mode,
                 started: Instant::now(),
                 start_id,
-                kernel: kernel_canary::probe(),
+                kernel,
                 runtime: OnceLock::new(),
                 installed: AtomicBool::new(false),
                 threads_started: AtomicU64::new(0),
@@ -338,10 +344,8 @@ impl MonitorBuilder {
                 counters: CounterCells::default(),
                 lag_probed: AtomicBool::new(false),
                 access: self.access,
-                warn_over: self.warn_over,
-                note_over: self
-                    .warn_over
-                    .min(Duration::from_nanos(stalls::THRESHOLD_NS)),
+                warn_over_ns,
+                note_from_ns: warn_over_ns.min(stalls::THRESHOLD_NS),
                 stalls: StallRing::default(),
                 watch,
                 #[cfg(feature = "prove")]
@@ -434,25 +438,21 @@ impl MonitorState {
 
     /// A poll of `endpoint`, begun then, has held its loop for long.
     #[cold]
-    fn note(
-        &self,
-        (endpoint, part): (&EndpointCells, Part),
-        began_ns: u64,
-        cost: PollCost,
-        cause: Option<&Cause>,
-    ) {
-        let hold_ns = nanoseconds(cost.hold);
-        if hold_ns > stalls::THRESHOLD_NS {
+    fn note(&self, (endpoint, part): (&EndpointCells, Part), began_ns: u64, cost: PollCost) {
+        let watch = self.watch.as_ref();
+        let cause = watch.and_then(|watch| watch.poll_ended(began_ns, cost.hold_ns));
+        let cause = cause.as_ref();
+        if cost.hold_ns > stalls::THRESHOLD_NS {
             self.stalls.note(LongPoll {
                 began_ns,
-                hold_ns,
-                blocked_ns: nanoseconds(cost.blocked),
+                hold_ns: cost.hold_ns,
+                blocked_ns: cost.blocked_ns,
                 endpoint: endpoint.id,
                 part,
                 cause,
             });
         }
-        if cost.hold > self.warn_over {
+        if cost.hold_ns > self.warn_over_ns {
             self.warn(endpoint, cost, cause);
         }
     }
@@ -485,11 +485,9 @@ impl Drop for MeasuredPoll<'_> {
         if let Some(start) = self.start {
             let meter = &self.state.meter;
             let cost = meter.end_poll(start, self.endpoint, self.part, self.request_hold_ns);
-            let watch = self.state.watch.as_ref();
-            let cause = watch.and_then(|watch| watch.poll_ended(start.at_ns, cost.hold));
-            if cost.hold > self.state.note_over {
+            if cost.hold_ns >= self.state.note_from_ns {
                 let charged = (self.endpoint, self.part);
-                self.state.note(charged, start.at_ns, cost, cause.as_ref());
+                self.state.note(charged, start.at_ns, cost);
             }
         }
     }

@@ -2,7 +2,6 @@
 //! than on x86-64 Linux. There is no value of [`Watch`], so nothing of this ever runs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::cause::Cause;
 use crate::monitor::MonitorState;
@@ -17,7 +16,7 @@ impl Watch {
         match *self {}
     }
 
-    pub(crate) fn poll_ended(&self, _began_ns: u64, _hold: Duration) -> Option<Cause> {
+    pub(crate) fn poll_ended(&self, _began_ns: u64, _hold_ns: u64) -> Option<Cause> {
         match *self {}
     }
 

@@ -30,6 +30,7 @@ mod causes;
 mod elf;
 mod error;
 mod finder;
+mod free_threading;
 mod judge;
 mod ledger;
 mod pace;

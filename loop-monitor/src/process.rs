@@ -1,7 +1,8 @@
 //! Reads a process, one's own or another, without stopping it: what its threads wait in, on whom,
 //! and from which line.
 //!
-//! Everything comes from `/proc` and `process_vm_readv(2)`. The kernel lets one read another process
+//! Everything comes from `/proc` and `process_vm_readv(2)`, or `/proc/PID/mem` where a sandbox
+//! forbids that call. The kernel lets one read another process
 //! where one could also trace it (`ptrace(2)`, "Ptrace access mode checking"), and one's own unless
 //! it isn't dumpable (`proc(5)`: its files belong to root then); [`ProcessError`] says what to do
 //! where it doesn't.
@@ -12,6 +13,8 @@ pub mod descriptors;
 pub mod listeners;
 pub mod namer;
 pub mod peers;
+mod prologue;
+pub(crate) mod refusal;
 pub mod running;
 pub mod sockets;
 pub mod stack;
@@ -24,10 +27,11 @@ mod unwind_tables;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::sys::signal::kill;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
@@ -57,11 +61,7 @@ pub enum ProcessError {
         tid: u32,
     },
     /// The kernel refuses.
-    #[error(
-        "process {pid} may not be read ({path}: {source}){}: run as the same user as the process, \
-         or as root, or with CAP_SYS_PTRACE; in a container, allow it by --cap-add SYS_PTRACE",
-        yama_advice()
-    )]
+    #[error("process {pid} may not be read ({path}: {source}): {}", refusal::advice(*.pid))]
     NoPermission {
         /// The process.
         pid: u32,
@@ -69,6 +69,15 @@ pub enum ProcessError {
         path: String,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// It runs, and whoever looks into `/proc` doesn't see it.
+    #[error(
+        "process {pid} runs, and /proc hides it from this user (hidepid in its mount's options, see \
+         proc(5)): run as the same user as the process, or as root"
+    )]
+    Hidden {
+        /// The process.
+        pid: u32,
     },
     /// The kernel refuses the calling process its own files: it isn't dumpable. The sentence names
     /// no file, since it is the same for all.
@@ -115,26 +124,6 @@ pub enum ProcessError {
         /// Its text, or the start of it.
         text: String,
     },
-}
-
-/// Where the Yama module forbids it, that is the setting to name.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a file of procfs, read for an error's text"
-)]
-fn yama_advice() -> String {
-    // Absent without Yama, and then there is nothing to say of it.
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    match scope.trim() {
-        "1" => " and kernel.yama.ptrace_scope is 1, which allows a parent to read its children \
-                only (`sysctl kernel.yama.ptrace_scope=0` lifts that)"
-            .to_owned(),
-        "2" | "3" => format!(
-            " and kernel.yama.ptrace_scope is {}, which allows it to nobody without privilege",
-            scope.trim()
-        ),
-        _ => String::new(),
-    }
 }
 
 /// A process that can be read.
@@ -287,8 +276,30 @@ impl ProcessView {
     /// Copies memory from `address` on, as far as it is mapped; the number of bytes copied.
     ///
     /// # Errors
-    /// When nothing is mapped there (`EFAULT`), or the kernel refuses.
+    /// When nothing is mapped there (`EFAULT`, `EIO`), or the kernel refuses.
     pub fn read_memory(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
+        match self.copy_memory(address, into) {
+            // Sandboxes forbid the call by its number; whoever may read `/proc` as it is read here
+            // may read its `mem`, too (proc(5)).
+            Err(error)
+                if matches!(
+                    Errno::from_raw(error.raw_os_error().unwrap_or(0)),
+                    Errno::EPERM | Errno::EACCES | Errno::ENOSYS
+                ) =>
+            {
+                self.read_memory_file(address, into)
+            }
+            copied => copied,
+        }
+    }
+
+    /// The same by a file.
+    #[expect(clippy::disallowed_methods, reason = "a file of procfs, in memory")]
+    pub(crate) fn read_memory_file(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
+        fs::File::open(self.root.join("mem"))?.read_at(into, address)
+    }
+
+    fn copy_memory(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
         let base = usize::try_from(address).map_err(|_| io::Error::from(Errno::EFAULT))?;
         let length = into.len();
         let pid = i32::try_from(self.pid).map_err(|_| io::Error::from(Errno::ESRCH))?;
@@ -336,6 +347,9 @@ impl ProcessView {
     pub(crate) fn error(&self, path: &Path, source: io::Error) -> ProcessError {
         let (pid, shown) = (self.pid, path.display().to_string());
         match source.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ESRCH) if self.is_anothers() => {
+                ProcessError::Hidden { pid }
+            }
             Some(Errno::ENOENT | Errno::ESRCH) => ProcessError::Ended { pid },
             Some(Errno::EACCES | Errno::EPERM) if self.is_own => {
                 ProcessError::NotDumpable { source }
@@ -350,6 +364,12 @@ impl ProcessView {
                 source,
             },
         }
+    }
+
+    /// Whether a process of this number runs that this user may not even send a signal.
+    fn is_anothers(&self) -> bool {
+        let pid = i32::try_from(self.pid).map(Pid::from_raw);
+        pid.is_ok_and(|pid| kill(pid, None) == Err(Errno::EPERM))
     }
 
     fn check_architecture(&self) -> Result<(), ProcessError> {
@@ -517,6 +537,18 @@ mod tests {
         let address = std::ptr::from_ref(&word).addr() as u64;
         assert_eq!(view.read_word(address), Some(word));
         assert_eq!(view.read_word(8), None);
+    }
+
+    #[test]
+    fn the_file_of_memory_tells_the_same_as_the_call() {
+        let view = ProcessView::own();
+        let bytes: Vec<u8> = (0..=250_u8).cycle().take(3 * PAGE).collect();
+        let mut copy = vec![0; bytes.len()];
+        let read = view.read_memory_file(bytes.as_ptr().addr() as u64, &mut copy);
+        assert_eq!(read.expect("mapped"), bytes.len());
+        assert!(copy == bytes);
+        view.read_memory_file(8, &mut copy)
+            .expect_err("nothing is mapped there");
     }
 
     #[test]

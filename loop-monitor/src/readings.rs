@@ -13,6 +13,8 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 
+use crate::poll_clock::PollClock;
+
 /// Reading takes a few microseconds; from here on the thread has lost its core meanwhile.
 const READING_TIME_NS_MAX: u64 = 30_000;
 /// Leaving a core and coming back takes longer than this, so who was off for less wasn't off. (A
@@ -26,6 +28,8 @@ const ATTEMPTS: usize = 3;
 pub(crate) struct Reading {
     /// Monotonic wall clock, as [`monotonic_ns`].
     pub(crate) wall_ns: u64,
+    /// Goes on from `wall_ns`.
+    pub(crate) clock: PollClock,
     /// CPU time the thread has used.
     pub(crate) cpu_ns: u64,
     /// Time the thread waited for a core.
@@ -82,25 +86,24 @@ impl ThreadReader {
     /// after the wait, which would hide as much blocked time; then everything is read again. After
     /// [`ATTEMPTS`] the reading stands, with that error.
     pub(crate) fn read(&mut self) -> Reading {
-        let mut wall_ns = monotonic_ns();
         for _ in 1..ATTEMPTS {
-            let reading = self.read_as_of(wall_ns);
-            let read_ns = monotonic_ns();
-            if read_ns.saturating_sub(wall_ns) < READING_TIME_NS_MAX {
+            let reading = self.try_read();
+            if monotonic_ns().saturating_sub(reading.wall_ns) < READING_TIME_NS_MAX {
                 return reading;
             }
-            wall_ns = read_ns;
         }
-        self.read_as_of(wall_ns)
+        self.try_read()
     }
 
-    fn read_as_of(&mut self, wall_ns: u64) -> Reading {
+    fn try_read(&mut self) -> Reading {
+        let (wall_ns, clock) = PollClock::set();
         let cpu_ns = thread_cpu_ns();
         if self.off_core_ns(wall_ns, cpu_ns) >= OFF_CORE_NS_MIN {
             self.read_usage();
         }
         let reading = Reading {
             wall_ns,
+            clock,
             cpu_ns,
             run_delay_ns: self.run_delay_ns,
             sleeps: self.usage.sleeps,
@@ -166,14 +169,23 @@ fn thread_cpu_ns() -> u64 {
 }
 
 /// The system's monotonic clock, the same for all processes of the machine.
+///
+/// Many polls read it twice, see [`PollClock`]: so not by `nix`, which asks libc and may fail, and
+/// takes half as long again.
+#[inline]
 pub(crate) fn monotonic_ns() -> u64 {
-    ClockId::CLOCK_MONOTONIC.now().map_or(0, timespec_ns)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    whole_ns(time.tv_sec, time.tv_nsec)
 }
 
 pub(crate) fn timespec_ns(time: nix::sys::time::TimeSpec) -> u64 {
-    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-    let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
-    seconds * 1_000_000_000 + rest
+    whole_ns(time.tv_sec(), time.tv_nsec())
+}
+
+/// A clock that counts from the machine's, or the thread's, start never shows less than 0.
+#[inline]
+fn whole_ns(seconds: impl TryInto<u64>, rest: impl TryInto<u64>) -> u64 {
+    seconds.try_into().unwrap_or(0) * 1_000_000_000 + rest.try_into().unwrap_or(0)
 }
 
 /// Saturates after 584 years.

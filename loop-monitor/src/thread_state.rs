@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::cells::{Part, Place};
+use crate::poll_clock::PollClock;
 use crate::poll_slots::{self, Slot};
 use crate::readings::{Reading, ThreadReader};
 
@@ -142,6 +143,13 @@ impl Hot {
                 Role::Unknown | Role::OffLoop | Role::Outside => None,
             });
         }
+    }
+
+    /// As of the last reading; without one, the system's.
+    #[inline]
+    pub(crate) fn clock(&self) -> PollClock {
+        let last = self.last_reading.get();
+        last.map_or(PollClock::SYSTEM, |last| last.clock)
     }
 
     pub(crate) fn leave_loop(&self) {

@@ -60,9 +60,10 @@ impl LongHold<'_> {
             cause,
         } = *self;
         let told = Told::of(cause);
-        let hold_ms = milliseconds(cost.hold);
-        let blocked_time_ms = milliseconds(cost.blocked);
-        let runqueue_ms = milliseconds(cost.runqueue);
+        let milliseconds = |ns| milliseconds(Duration::from_nanos(ns));
+        let hold_ms = milliseconds(cost.hold_ns);
+        let blocked_time_ms = milliseconds(cost.blocked_ns);
+        let runqueue_ms = milliseconds(cost.runqueue_ns);
         tracing::warn!(
             target: "unstall",
             method,

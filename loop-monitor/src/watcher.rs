@@ -26,6 +26,8 @@ use named_causes::NamedCauses;
 
 /// Shorter thresholds would make the watcher itself a load.
 pub(crate) const THRESHOLD_MIN: Duration = Duration::from_millis(1);
+/// [`Watch::poll_ended`] hears of no shorter polls.
+const _: () = assert!(THRESHOLD_MIN.as_nanos() >= crate::stalls::THRESHOLD_NS as u128);
 /// Without a poll for so long, and for some thresholds, the watcher goes to sleep.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 /// In thresholds.
@@ -75,12 +77,12 @@ impl Watch {
 
     /// A poll of the calling thread, begun then, has ended: what it was last seen in, if it was
     /// named while it ran.
-    pub(crate) fn poll_ended(&self, began_ns: u64, hold: Duration) -> Option<Cause> {
-        if hold < self.threshold {
+    pub(crate) fn poll_ended(&self, began_ns: u64, hold_ns: u64) -> Option<Cause> {
+        if hold_ns < nanoseconds(self.threshold) {
             return None;
         }
         let thread_id = nix::unistd::gettid().as_raw().unsigned_abs();
-        self.causes.finish(thread_id, began_ns, nanoseconds(hold))
+        self.causes.finish(thread_id, began_ns, hold_ns)
     }
 
     /// What was named so far.

@@ -14,6 +14,7 @@ pub mod auth;
 pub mod chat_history;
 pub mod conversation;
 pub mod email;
+pub mod entry_id;
 pub mod identity;
 pub mod migrations;
 pub mod notifier;

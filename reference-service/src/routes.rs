@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::request_id;
 use crate::run_stream::RunStreams;
 use crate::stores::Stores;
+use crate::thread_slots::Sessions;
 
 pub mod auth;
 pub mod conversations;
@@ -35,6 +36,18 @@ pub struct App {
     pub stores: Stores,
     /// How runs are followed.
     pub run_streams: RunStreams,
+    /// Where database sessions are opened; step 6 opens them without it.
+    pub sessions: Option<Sessions>,
+}
+
+impl App {
+    /// What a route's session with the database takes before its first statement, as the
+    /// original's session dependency has it.
+    async fn open_session(&self) {
+        if let Some(sessions) = &self.sessions {
+            sessions.open().await;
+        }
+    }
 }
 
 /// One route of the API.

@@ -1,11 +1,11 @@
-//! A run's answer on its way to a client: followed on a thread of the pool, sent as a body of
-//! JSON objects or gathered into one.
+//! A run's answer on its way to a client: followed on a thread of the pool or, after step 6, on
+//! none; sent as a body of JSON objects or gathered into one.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -17,26 +17,18 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::refusal::Refusal;
 use crate::run::{Run, RunStatus};
-use crate::stores::StoreError;
-use crate::stores::streams::{Followed, StreamReader};
+use crate::stores::streams::{EVENTS_WAITING_MAX, Following, Reading, StreamReader, report};
 use crate::stream_event::{Answer, Event};
-use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
-/// Objects that may wait for a slow client.
-pub(crate) const OBJECTS_WAITING_MAX: usize = 16;
-/// From step 0 on nobody gives a stream up.
+/// Who shares the pool follows a run to its end, whoever leaves.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Follows runs.
 #[derive(Clone)]
 pub struct RunStreams {
     /// How streams are read.
-    pub reader: Arc<dyn StreamReader>,
-    /// Where.
-    pub slots: ThreadSlots,
-    /// Where streams that somebody watches are read instead, before step 0.
-    pub own_threads: Option<StreamThreads>,
+    pub reading: Reading,
     /// How long a stream may say nothing before its worker is taken for dead, and how long a
     /// client may take to accept an object.
     pub idle_max: Duration,
@@ -46,44 +38,24 @@ impl RunStreams {
     /// A body of JSON objects, one after the other with nothing between: an empty one when the
     /// run is queued, then the pieces of the answer. Whatever happens, it just ends: the API
     /// has no errors inside a stream.
-    ///
-    /// A client that goes away doesn't stop the thread: it stays with the run until that
-    /// ends, as the original's does. One that goes away while it waits for a slot takes none.
-    /// Before step 0 the thread is the stream's own, and ends when its client leaves.
     pub fn body(&self, run: Run, cursor: Option<String>) -> Body {
-        let streams = self.clone();
-        if let Some(threads) = &self.own_threads {
-            return threads.body(move |given_up, send| {
-                let followed = streams.follow(&run, cursor.as_deref(), given_up, |event| {
-                    if let Some(answer) = event.answer() {
-                        send(Bytes::from(answer.to_json()));
-                    }
-                });
-                report(&run, &followed);
-            });
+        match &self.reading {
+            Reading::OnThread(reader, slots) => self.thread(reader, slots).body(run, cursor),
+            Reading::OnThreadOfItsOwn(reader, slots, threads) => {
+                let thread = self.thread(reader, slots);
+                threads.body(move |given_up, send| {
+                    thread.follow(&run, cursor.as_deref(), given_up, |event| {
+                        if let Some(answer) = event.answer() {
+                            send(Bytes::from(answer.to_json()));
+                        }
+                    });
+                })
+            }
+            Reading::OnLoop(reader) => {
+                let following = reader.follow(&run, cursor.as_deref(), self.idle_max);
+                Body::new(Pieces { following })
+            }
         }
-        let (sender, receiver) = mpsc::channel(OBJECTS_WAITING_MAX);
-        tokio::spawn(async move {
-            let slot = tokio::select! {
-                slot = streams.slots.take() => slot,
-                () = sender.closed() => return,
-            };
-            let mut client = Client {
-                sender: Some(sender),
-                patience: streams.idle_max,
-                runtime: Handle::current(),
-            };
-            tokio::task::spawn_blocking(move || {
-                let followed = streams.follow(&run, cursor.as_deref(), &NEVER, |event| {
-                    if let Some(answer) = event.answer() {
-                        client.send(Bytes::from(answer.to_json()));
-                    }
-                });
-                report(&run, &followed);
-                drop(slot);
-            });
-        });
-        Body::new(Objects { receiver })
     }
 
     /// The whole answer, once the run has ended: also what was said until somebody stopped it.
@@ -91,28 +63,96 @@ impl RunStreams {
     /// # Errors
     /// [`Refusal::RunFailed`] if it ended in any other way.
     pub async fn whole(&self, run: Run) -> Result<Answer, Refusal> {
-        let slot = self.slots.take().await;
-        let streams = self.clone();
-        let gathered = tokio::task::spawn_blocking(move || {
-            let mut whole = Answer::default();
-            let mut end = None;
-            let followed = streams.follow(&run, None, &NEVER, |event| match event {
-                Event::Chunk(piece) => whole.add(piece),
-                Event::End(status) => end = Some(status),
-                Event::Queued | Event::Start => (),
-            });
-            report(&run, &followed);
-            drop(slot);
-            (whole, end)
-        });
-        match gathered.await {
-            Ok((whole, Some(RunStatus::Completed | RunStatus::Cancelled))) => Ok(whole),
-            Ok(_) => Err(Refusal::RunFailed),
-            Err(error) => {
-                tracing::error!(%error, "a stream's thread failed");
-                Err(Refusal::RunFailed)
+        let mut whole = Whole::default();
+        match &self.reading {
+            Reading::OnThread(reader, slots) | Reading::OnThreadOfItsOwn(reader, slots, _) => {
+                whole = self.thread(reader, slots).whole(run).await?;
+            }
+            Reading::OnLoop(reader) => {
+                let mut following = reader.follow(&run, None, self.idle_max);
+                while let Some(event) = following.next().await {
+                    whole.add(event);
+                }
             }
         }
+        match whole.end {
+            Some(RunStatus::Completed | RunStatus::Cancelled) => Ok(whole.answer),
+            _ => Err(Refusal::RunFailed),
+        }
+    }
+
+    fn thread(&self, reader: &Arc<dyn StreamReader>, slots: &ThreadSlots) -> StreamThread {
+        StreamThread {
+            reader: Arc::clone(reader),
+            slots: slots.clone(),
+            idle_max: self.idle_max,
+        }
+    }
+}
+
+/// A whole answer in the making.
+#[derive(Default)]
+struct Whole {
+    answer: Answer,
+    end: Option<RunStatus>,
+}
+
+impl Whole {
+    fn add(&mut self, event: Event) {
+        match event {
+            Event::Chunk(piece) => self.answer.add(piece),
+            Event::End(status) => self.end = Some(status),
+            Event::Queued | Event::Start => (),
+        }
+    }
+}
+
+/// A run followed on a thread.
+struct StreamThread {
+    reader: Arc<dyn StreamReader>,
+    slots: ThreadSlots,
+    idle_max: Duration,
+}
+
+impl StreamThread {
+    /// A client that goes away doesn't stop the thread: it stays with the run until that
+    /// ends, as the original's does. One that goes away while it waits for a slot takes none.
+    fn body(self, run: Run, cursor: Option<String>) -> Body {
+        let (sender, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
+        tokio::spawn(async move {
+            let slot = tokio::select! {
+                slot = self.slots.take() => slot,
+                () = sender.closed() => return,
+            };
+            let mut client = Client {
+                sender: Some(sender),
+                patience: self.idle_max,
+                runtime: Handle::current(),
+            };
+            tokio::task::spawn_blocking(move || {
+                self.follow(&run, cursor.as_deref(), &NEVER, |event| {
+                    if let Some(answer) = event.answer() {
+                        client.send(Bytes::from(answer.to_json()));
+                    }
+                });
+                drop(slot);
+            });
+        });
+        Body::new(Objects { receiver })
+    }
+
+    async fn whole(self, run: Run) -> Result<Whole, Refusal> {
+        let slot = self.slots.take().await;
+        let gathered = tokio::task::spawn_blocking(move || {
+            let mut whole = Whole::default();
+            self.follow(&run, None, &NEVER, |event| whole.add(event));
+            drop(slot);
+            whole
+        });
+        gathered.await.map_err(|error| {
+            tracing::error!(%error, "a stream's thread failed");
+            Refusal::RunFailed
+        })
     }
 
     fn follow(
@@ -121,20 +161,11 @@ impl RunStreams {
         cursor: Option<&str>,
         given_up: &AtomicBool,
         mut on_event: impl FnMut(Event),
-    ) -> Result<Followed, StoreError> {
-        self.reader
-            .follow(run, cursor, self.idle_max, given_up, &mut on_event)
-    }
-}
-
-/// The client sees a plain end; why is for the log.
-fn report(run: &Run, followed: &Result<Followed, StoreError>) {
-    let stream = run.stream_key();
-    match followed {
-        Ok(Followed::ToItsEnd | Followed::GivenUp) => (),
-        Ok(Followed::Gone) => tracing::info!(stream, "the stream is gone"),
-        Ok(Followed::Idle) => tracing::warn!(stream, "the stream is idle: is a worker running?"),
-        Err(error) => tracing::warn!(stream, %error, "the stream can't be read"),
+    ) {
+        let followed = self
+            .reader
+            .follow(run, cursor, self.idle_max, given_up, &mut on_event);
+        report(&run.stream_key(), &followed);
     }
 }
 
@@ -182,5 +213,27 @@ impl http_body::Body for Objects {
         self.receiver
             .poll_recv(context)
             .map(|object| object.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// A body of a run that no thread follows: dropped with its client, it is followed no longer.
+struct Pieces {
+    following: Following,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while let Some(event) = ready!(self.following.poll_next(context)) {
+            if let Some(answer) = event.answer() {
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from(answer.to_json())))));
+            }
+        }
+        Poll::Ready(None)
     }
 }

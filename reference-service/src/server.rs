@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
@@ -17,9 +16,8 @@ use crate::migrations;
 use crate::routes::{self, App};
 use crate::run_stream::RunStreams;
 use crate::start_faults::StartFaults;
-use crate::steps::Steps;
-use crate::stream_threads::StreamThreads;
-use crate::thread_slots::ThreadSlots;
+use crate::steps::{Step, Steps, Variant};
+use crate::thread_slots::{Sessions, ThreadSlots};
 use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
@@ -126,19 +124,23 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
     if !migrations::are_applied(&options.addresses.database_url).await? {
         return Err(ServeError::NotMigrated);
     }
-    let faults = StartFaults::counted_by(&monitor);
-    let slots = ThreadSlots::start().map_err(ServeError::Runtime)?;
-    let calls = CallPool::new(slots.clone(), faults.clone());
+    let slots = ThreadSlots::new();
+    let sessions = match options.steps.variant_of(Step::StreamReader) {
+        Variant::Blocking | Variant::Threads => {
+            Some(Sessions::start(slots.clone()).map_err(ServeError::Runtime)?)
+        }
+        Variant::Async => None,
+    };
+    let calls = CallPool::new(slots, StartFaults::counted_by(&monitor));
     let stores = variants::open(&options.steps, &options.addresses, &calls).await?;
     let run_streams = RunStreams {
-        reader: Arc::clone(&stores.reader),
-        slots,
-        own_threads: (options.steps == Steps::start()).then(|| StreamThreads::new(faults)),
+        reading: stores.reading.clone(),
         idle_max: options.stream_idle_max,
     };
     let app = App {
         stores,
         run_streams,
+        sessions,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))

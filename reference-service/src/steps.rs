@@ -84,6 +84,7 @@ impl Step {
                 | Self::Auth
                 | Self::RedisCaches
                 | Self::HttpClients
+                | Self::StreamReader
         )
     }
 }
@@ -220,12 +221,12 @@ mod tests {
 
     #[test]
     fn a_store_is_async_iff_its_step_is_listed() {
-        let steps: Steps = "0,1,2a,6".parse().expect("a valid list");
+        let steps: Steps = "0,1,2a,5".parse().expect("a valid list");
         assert_eq!(steps.variant_of(Step::UsageCheck), Variant::Async);
         assert_eq!(steps.variant_of(Step::RedisCaches), Variant::Blocking);
         assert_eq!(
             steps.without_stores().collect::<Vec<_>>(),
-            [Step::StreamReader]
+            [Step::Remainder]
         );
     }
 

@@ -15,7 +15,7 @@ use self::access::AccessStore;
 use self::auth::AuthStore;
 use self::history::HistoryStore;
 use self::sharing::SharingStore;
-use self::streams::{StreamReader, StreamStore};
+use self::streams::{Reading, StreamStore};
 use crate::conversation::{Created, NewConversation};
 use crate::notifier::Notifier;
 use crate::tunnel::TunnelRecord;
@@ -74,8 +74,8 @@ pub trait BranchStore: Send + Sync {
 pub struct Stores {
     /// See [`StreamStore`].
     pub streams: Arc<dyn StreamStore>,
-    /// See [`StreamReader`].
-    pub reader: Arc<dyn StreamReader>,
+    /// See [`Reading`].
+    pub reading: Reading,
     /// See [`AccessStore`].
     pub access: Arc<dyn AccessStore>,
     /// See [`HistoryStore`].

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::sync::mpsc;
 
-use crate::run_stream::OBJECTS_WAITING_MAX;
 use crate::start_faults::StartFaults;
+use crate::stores::streams::EVENTS_WAITING_MAX;
 use crate::thread_slots::THREADS_MAX;
 
 /// Where the reproduction stops being faithful and saves the machine: streams beyond so many
@@ -85,7 +85,7 @@ fn send(
     object: Bytes,
 ) {
     let waiting = shared.waiting.fetch_add(1, Relaxed);
-    if waiting >= OBJECTS_WAITING_MAX {
+    if waiting >= EVENTS_WAITING_MAX {
         faults.stream_objects_queued_beyond_bound.add(1);
     }
     // The receiver is gone once the client is: then the flag is set already.
@@ -169,7 +169,7 @@ mod tests {
         });
         all_sent.recv().await.expect("nobody keeps it waiting");
         let beyond = faults.stream_objects_queued_beyond_bound.value();
-        assert_eq!(beyond, (OBJECTS - OBJECTS_WAITING_MAX) as u64);
+        assert_eq!(beyond, (OBJECTS - EVENTS_WAITING_MAX) as u64);
         let whole = to_bytes(body, usize::MAX).await.expect("whole");
         let expected: String = (0..OBJECTS).map(|n| format!("{n};")).collect();
         assert_eq!(whole, expected);

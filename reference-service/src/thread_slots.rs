@@ -15,32 +15,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 /// Threads of the original's server.
 pub const THREADS_MAX: usize = 40;
 
-/// The pool. Who waits for a slot gets one in order.
+/// The pool's slots. Who waits for one gets it in order.
 #[derive(Debug, Clone)]
 pub struct ThreadSlots {
     slots: Arc<Semaphore>,
-    sessions: mpsc::UnboundedSender<oneshot::Sender<()>>,
 }
 
 impl ThreadSlots {
-    /// Starts the sessions' thread; it ends with the last clone of what is given.
-    ///
-    /// # Errors
-    /// If there is no thread to be had.
-    pub fn start() -> io::Result<Self> {
-        let (sessions, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
-        thread::Builder::new()
-            .name("sessions".to_owned())
-            .spawn(move || {
-                while let Some(opened) = asked.blocking_recv() {
-                    // Who asked may be gone.
-                    let _gone = opened.send(());
-                }
-            })?;
-        Ok(Self {
+    /// All of them free.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a default would hide that each pool is another one"
+    )]
+    pub fn new() -> Self {
+        Self {
             slots: Arc::new(Semaphore::new(THREADS_MAX)),
-            sessions,
-        })
+        }
     }
 
     /// Waits for a slot. It is free again when what is given is dropped.
@@ -58,12 +49,38 @@ impl ThreadSlots {
         // The semaphore is never closed: no permit is the only reason.
         Arc::clone(&self.slots).try_acquire_owned().ok()
     }
+}
 
-    /// What opening a database session takes: a slot, and a way to a thread and back.
-    pub async fn open_session(&self) {
-        let slot = self.take().await;
+/// Where database sessions are opened: in a slot, on the sessions' thread.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    slots: ThreadSlots,
+    asked: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl Sessions {
+    /// Starts their thread; it ends with the last clone of what is given.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(slots: ThreadSlots) -> io::Result<Self> {
+        let (asked, mut requests) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+        thread::Builder::new()
+            .name("sessions".to_owned())
+            .spawn(move || {
+                while let Some(opened) = requests.blocking_recv() {
+                    // Who asked may be gone.
+                    let _gone = opened.send(());
+                }
+            })?;
+        Ok(Self { slots, asked })
+    }
+
+    /// What opening one takes: a slot, and a way to a thread and back.
+    pub async fn open(&self) {
+        let slot = self.slots.take().await;
         let (opened, session) = oneshot::channel();
-        let asked = self.sessions.send(opened);
+        let asked = self.asked.send(opened);
         asked.expect("the thread lives as long as somebody can ask it");
         session.await.expect("it answers whoever asks");
         drop(slot);
@@ -76,12 +93,13 @@ mod tests {
 
     #[tokio::test]
     async fn forty_streams_keep_a_session_waiting() {
-        let slots = ThreadSlots::start().expect("a thread");
+        let slots = ThreadSlots::new();
+        let sessions = Sessions::start(slots.clone()).expect("a thread");
         let mut streams = Vec::new();
         for _ in 0..THREADS_MAX {
             streams.push(slots.take().await);
         }
-        let session = slots.open_session();
+        let session = sessions.open();
         tokio::pin!(session);
         let waits = std::future::poll_fn(|context| {
             std::task::Poll::Ready(session.as_mut().poll(context).is_pending())

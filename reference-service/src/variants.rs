@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::notifier::{HookUrl, Notifier, NotifyError};
 use crate::steps::{Step, Steps, Variant};
+use crate::stores::streams::Reading;
 use crate::stores::{SqlStores, StoreError, Stores};
 use crate::variants::threads::CallPool;
 
@@ -52,7 +53,7 @@ pub enum ConnectError {
 /// Opens the pools that the steps need, and no others: each backend is connected once per
 /// variant in use, with the connections that a pool keeps, so that no request pays for them.
 /// Every state opens one more, for the access check, which is awaited in every state. The start
-/// makes its calls in `calls`.
+/// makes its calls in `calls`, whose slots streams take too, until step 6.
 ///
 /// # Errors
 /// [`ConnectError`] if a URL is wrong or a server can't be reached.
@@ -80,9 +81,25 @@ pub async fn open(
         }
         Variant::Async => asynchronous::streams::store(redis.client().await?),
     };
-    let block = match steps.variant_of(Step::StreamReader) {
-        Variant::Threads => blocking::stream_reader::BLOCK_AT_THE_START,
-        Variant::Blocking | Variant::Async => blocking::stream_reader::BLOCK,
+    let reading = match steps.variant_of(Step::StreamReader) {
+        Variant::Threads => {
+            let block = blocking::stream_reader::BLOCK_AT_THE_START;
+            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
+            let (slots, threads) = (calls.slots().clone(), calls.stream_threads());
+            Reading::OnThreadOfItsOwn(reader, slots, threads)
+        }
+        Variant::Blocking => {
+            let block = blocking::stream_reader::BLOCK;
+            let reader = blocking::stream_reader::reader(&addresses.redis_url, block)?;
+            Reading::OnThread(reader, calls.slots().clone())
+        }
+        Variant::Async => {
+            let client = redis.client().await?;
+            Reading::OnLoop(asynchronous::stream_reader::readers(
+                &addresses.redis_url,
+                client,
+            )?)
+        }
     };
     let (tunnel, branches) = match steps.variant_of(Step::RedisCaches) {
         Variant::Blocking => blocking::redis::open(&addresses.redis_url)?,
@@ -97,7 +114,7 @@ pub async fn open(
     };
     Ok(Stores {
         streams,
-        reader: blocking::stream_reader::reader(&addresses.redis_url, block)?,
+        reading,
         access,
         history,
         usage: Arc::<dyn SqlStores>::clone(&usage),

@@ -4,7 +4,7 @@
 //!
 //! The ending chooses the format: `.html`, `.md`, `.csv`, `.xml` (JUnit) or `.txt`
 //! (terminal). A second word chooses what is shown: `steps` (default), `judged`
-//! (by the real comparison), `lasting`, `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `large`, `many`, `edges` or
+//! (by the real comparison), `lasting`, `objectives`, `pass`, `inconclusive`, `invalid`, `run`, `capacity`, `migration`, `large`, `many`, `edges` or
 //! `hostile`.
 
 use std::error::Error;
@@ -18,7 +18,7 @@ use unstall_reports::{Entry, Report, csv, html, junit, markdown, terminal};
 mod fixture;
 
 /// What can be shown.
-const SHOWN: &str = "steps, judged, lasting, objectives, pass, inconclusive, invalid, run, capacity, \
+const SHOWN: &str = "steps, judged, lasting, objectives, pass, inconclusive, invalid, run, capacity, migration, \
     large, many, edges, hostile";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -39,11 +39,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         "many" => vec![fixture::many(25_000)],
         "edges" => fixture::edges().into(),
         "hostile" => vec![fixture::hostile()],
+        "migration" => fixture::migration().0,
         "run" | "capacity" => Vec::new(),
         other => return Err(format!("`{other}` is none of {SHOWN}").into()),
     };
     let observed = match shown.as_str() {
-        "capacity" => fixture::searched(Some(600.0)),
+        "capacity" | "migration" => fixture::searched(Some(600.0)),
         _ => fixture::observed(),
     };
     let mut entries: Vec<Entry<'_>> = compared
@@ -53,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             comparison: Some(comparison),
         })
         .collect();
-    if entries.is_empty() {
+    if entries.is_empty() || shown == "migration" {
         entries.push(Entry {
             record: &observed,
             comparison: None,

@@ -1,6 +1,6 @@
 //! What a search for capacity found, in the words and numbers that every format shares.
 
-use unstall_results::capacity::{ArmFinding, Capacity, Finding, SeenTrial, TrialEnd};
+use unstall_results::capacity::{ArmFinding, Capacity, Finding, Goal, Ratio, SeenTrial, TrialEnd};
 use unstall_results::comparison::{Metric, Verdict};
 use unstall_results::slo::Reading;
 
@@ -48,6 +48,33 @@ pub(crate) fn estimate(capacity: Capacity) -> (String, String) {
         }
         Capacity::Below { rate: failed } => (format!("below {}", rate(failed)), "–".to_owned()),
         Capacity::Unknown => ("unknown".to_owned(), "–".to_owned()),
+    }
+}
+
+/// One capacity by another, and its interval; `None` where nothing bounds it.
+pub(crate) fn ratio(ratio: Option<Ratio>) -> Option<(String, String)> {
+    let times = |of: f64| format!("×{of:.2}");
+    match ratio? {
+        Ratio {
+            estimate: Some(estimate),
+            low: Some(low),
+            high: Some(high),
+        } => Some((times(estimate), format!("{} … {}", times(low), times(high)))),
+        Ratio { low: Some(low), .. } => Some((format!("at least {}", times(low)), "–".to_owned())),
+        Ratio {
+            high: Some(high), ..
+        } => Some((format!("at most {}", times(high)), "–".to_owned())),
+        _ => None,
+    }
+}
+
+/// A sign and a word for what a ratio says of the plan's goal.
+pub(crate) fn goal(goal: Option<Goal>) -> &'static str {
+    match goal {
+        Some(Goal::Reached) => "✓ reached",
+        Some(Goal::Missed) => "✕ missed",
+        Some(Goal::Unclear) => "? within the interval",
+        None => "–",
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod percentiles;
 pub(crate) mod rates;
 pub(crate) mod seconds;
 pub(crate) mod stalls;
+pub(crate) mod steps;
 pub(crate) mod timeline;
 
 use plotters::coord::Shift;
@@ -52,10 +53,12 @@ pub(crate) enum Role {
     Offered,
     /// One number divided by another.
     Ratio,
+    /// The start of a migration.
+    Start,
 }
 
 impl Role {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Before,
         Self::After,
         Self::BeforeBlock,
@@ -65,6 +68,7 @@ impl Role {
         Self::Spoilt,
         Self::Offered,
         Self::Ratio,
+        Self::Start,
     ];
 
     /// The role of an arm's line and of its blocks' lines.
@@ -86,6 +90,7 @@ impl Role {
             Self::Spoilt => "spoilt",
             Self::Offered => "offered",
             Self::Ratio => "ratio",
+            Self::Start => "start",
         }
     }
 }

@@ -28,8 +28,9 @@ pub mod terminal;
 mod vocabulary;
 
 use unstall_results::calibration::Certificate;
+use unstall_results::capacity::Finding;
 use unstall_results::comparison::{Comparison, Verdict};
-use unstall_results::ledger;
+use unstall_results::ledger::{self, Ledger};
 use unstall_results::record::RunRecord;
 
 /// What is rendered: one or more measurements under one title.
@@ -66,6 +67,11 @@ impl Report<'_> {
         ledger::overall(compared).into_iter().chain(searched).max()
     }
 
+    /// What became of each step, and what its searches for capacity found.
+    pub fn ledger(&self) -> Ledger {
+        ledger_of(&self.entries)
+    }
+
     /// What is said of the entry that decides [`Self::verdict`]: the first of those with the worst
     /// one. `None` where nothing was compared and nothing searched for.
     pub fn answer(&self) -> Option<Said> {
@@ -78,6 +84,20 @@ impl Report<'_> {
             }
         })
     }
+}
+
+/// The ledger of some measurements.
+fn ledger_of<'e, 'a: 'e>(entries: impl IntoIterator<Item = &'e Entry<'a>> + Clone) -> Ledger {
+    let searched: Vec<(&RunRecord, Finding)> = entries
+        .clone()
+        .into_iter()
+        .filter_map(|entry| Some((entry.record, entry.capacity()?)))
+        .collect();
+    let compared = entries.into_iter().filter_map(|entry| entry.comparison);
+    Ledger::of(
+        compared,
+        searched.iter().map(|(record, finding)| (*record, finding)),
+    )
 }
 
 /// What is concluded from one measurement, in sentences of plain text.

@@ -6,18 +6,17 @@
 
 mod compared;
 mod detail;
+mod ledger;
 mod single;
 
 use std::fmt::Write as _;
 
 use unstall_results::calibration::Certificate;
-use unstall_results::comparison::Metric;
-use unstall_results::ledger;
 
 pub use detail::Limit;
 use detail::{Detail, LADDER};
 
-use crate::{Entry, Report, Said, escape, numbers, ranking, vocabulary};
+use crate::{Entry, Report, Said, escape, ledger_of, numbers, vocabulary};
 
 /// Where the Markdown goes and what it is called there.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +104,7 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
         overall(out, &said)?;
     }
     if compared.count() > 1 {
-        write_ledger(out, &shown)?;
+        ledger::write(out, &ledger_of(shown.iter().copied()))?;
     }
     for entry in &shown {
         match entry.comparison {
@@ -171,35 +170,6 @@ fn worst_entries<'r, 'a>(report: &'r Report<'a>, count: usize) -> Vec<&'r Entry<
     indexed.truncate(count);
     indexed.sort_by_key(|(index, _)| *index);
     indexed.into_iter().map(|(_, entry)| entry).collect()
-}
-
-fn write_ledger(out: &mut String, shown: &[&Entry<'_>]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
-    )?;
-    for row in ledger::rows(shown.iter().filter_map(|e| e.comparison)) {
-        let or_dash = |text: &str, written: fn(&str) -> String| match text {
-            "" => "–".to_owned(),
-            text => written(text),
-        };
-        let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
-            format!(" ({})", escape::markdown_code(endpoint))
-        });
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {} **{}** | {}{endpoint} | {} |",
-            escape::markdown(&row.step),
-            or_dash(&row.title, escape::markdown),
-            or_dash(&row.branch, escape::markdown_code),
-            or_dash(&row.risk, escape::markdown),
-            vocabulary::verdict_sign(row.verdict),
-            vocabulary::decision(row.decision),
-            ranking::before_after(Metric::ResponseP95, row.p95_ms),
-            ranking::before_after(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
-        )?;
-    }
-    writeln!(out)
 }
 
 /// An item of a list for each of the first texts, each with a label in front or none; says how many

@@ -73,14 +73,24 @@ pub(crate) fn share(share: f64) -> String {
 
 /// `41.2 → 6.1 ms`: both values, the unit once where both have the same.
 pub(crate) fn before_after(metric: Metric, before: &Estimate, after: &Estimate) -> String {
-    let (left, right) = (estimate(metric, before), estimate(metric, after));
+    course(metric, [before, after])
+}
+
+/// The same of any number of values.
+pub(crate) fn course<'e>(
+    metric: Metric,
+    estimates: impl IntoIterator<Item = &'e Estimate>,
+) -> String {
+    let values = estimates.into_iter().map(|of| estimate(metric, of));
+    let mut values: Vec<String> = values.collect();
     let suffix = format!("{NARROW}{}", unit(metric));
-    match left.strip_suffix(&suffix) {
-        Some(number) if right.ends_with(&suffix) && !unit(metric).is_empty() => {
-            format!("{number} → {right}")
+    if !unit(metric).is_empty() && values.iter().all(|value| value.ends_with(&suffix)) {
+        let count = values.len();
+        for value in values.iter_mut().take(count.saturating_sub(1)) {
+            value.truncate(value.len() - suffix.len());
         }
-        _ => format!("{left} → {right}"),
     }
+    values.join(" → ")
 }
 
 /// The estimate of a change: `−83 %`, or in the metric's unit for a difference.

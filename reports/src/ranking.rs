@@ -2,7 +2,7 @@
 //! is only shown.
 
 use unstall_results::comparison::{Cell, Comparison, Estimate, Metric, Outcome};
-use unstall_results::ledger::{BeforeAfter, Measured};
+use unstall_results::ledger::{Course, Measured};
 
 use crate::numbers;
 
@@ -93,17 +93,20 @@ pub(crate) fn several_levels(comparison: &Comparison) -> bool {
         || levels.any(|level| Some(level) != first)
 }
 
-/// `41.2 → 6.1 ms`, or a dash.
-pub(crate) fn before_after(metric: Metric, measured: Option<BeforeAfter>) -> String {
+/// `41.2 → 6.1 ms`, with the start before it where that was measured; or a dash.
+pub(crate) fn course(metric: Metric, measured: Option<Course>) -> String {
     let estimate = |measured: Measured| Estimate {
         value: Some(measured.value),
         at_least: measured.at_least,
         ..Estimate::default()
     };
-    measured.map_or_else(
-        || "–".to_owned(),
-        |BeforeAfter { before, after }| {
-            numbers::before_after(metric, &estimate(before), &estimate(after))
-        },
-    )
+    let Some(course) = measured else {
+        return "–".to_owned();
+    };
+    let values = course
+        .start
+        .into_iter()
+        .chain([course.before, course.after]);
+    let values: Vec<Estimate> = values.map(estimate).collect();
+    numbers::course(metric, &values)
 }

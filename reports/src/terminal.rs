@@ -10,6 +10,7 @@ use crate::ranking::Group;
 use crate::{Entry, Report, asides, blame, capacity, escape, numbers, ranking, vocabulary};
 
 pub mod certificate;
+mod ledger;
 mod objectives;
 mod search;
 
@@ -51,6 +52,7 @@ pub fn render(report: &Report<'_>, style: Style) -> String {
         }
         page.blank();
     }
+    ledger::write(&mut page, &report.ledger());
     let judged =
         |entry: &&Entry<'_>| entry.comparison.is_some() || capacity::verdict(entry).is_some();
     if report.entries.iter().filter(judged).count() > 1

@@ -6,7 +6,8 @@ use crate::candidate::candidates;
 use crate::comparison::{
     Cell, Comparison, Criterion, Decision, Family, Looks, Outcome, Validity, Verdict,
 };
-use crate::criteria::criteria;
+use crate::contrast::ContrastError;
+use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
 use crate::judge::judge;
@@ -21,6 +22,7 @@ use crate::policy::{Policy, Unpaired};
 use crate::pressure;
 use crate::record::{Block, RunRecord};
 use crate::saturation::{self, Saturation};
+use crate::service_counters::{self, ServiceCounter};
 use crate::signflip::SignFlips;
 use crate::slo::{self, SloFinding, SloOutcome};
 use crate::summary::near_the_floor;
@@ -53,10 +55,13 @@ pub enum CompareError {
         /// Each hard key that differs, with both values.
         differences: Vec<String>,
     },
+    /// A record of three versions lacks one.
+    #[error(transparent)]
+    NoContrast(#[from] ContrastError),
 }
 
-/// Compares the two arms of one record, pair by pair; of three, the two of the step
-/// ([`RunRecord::contrast`] compares others).
+/// Compares the two arms of one record, pair by pair. Of three, it is the two of the step, and
+/// [`Comparison::from_start`] is the start against the version after it.
 ///
 /// Overall, over the judged cells: invalid, else regression, else inconclusive,
 /// else pass. A record without a complete pair is inconclusive, not an error.
@@ -72,10 +77,12 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
             label: record.label.clone(),
         });
     }
-    if record.has_start()
-        && let Ok(step) = record.contrast(ArmName::Before, ArmName::After)
-    {
-        return compare(&step, policy);
+    if record.has_start() {
+        let contrast = |from| compare(&record.contrast(from, ArmName::After)?, policy);
+        return Ok(Comparison {
+            from_start: Some(Box::new(contrast(ArmName::Start)?)),
+            ..contrast(ArmName::Before)?
+        });
     }
     let policy = &policy.for_scenario(&record.scenario);
     let mut pairing = Pairing::of(record, policy);
@@ -136,6 +143,11 @@ impl Sides<'_> {
     /// Once for both versions, whichever it is.
     pub(crate) fn doubt_of_probe(&self) -> Option<String> {
         doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after))
+    }
+
+    /// What the service counted of itself; `None` where a block doesn't tell.
+    fn counters(&self, seed: u64, paired: bool) -> Option<Vec<ServiceCounter>> {
+        service_counters::compared(&self.before, &self.after, seed, paired)
     }
 
     fn successes(&self) -> (u64, u64) {
@@ -213,12 +225,12 @@ pub(crate) fn conclude(
     let slos = objectives(record, policy, &saturation, &ground, sides);
     // A part of a measurement may show harm; that there is none only the whole can.
     let may_pass = unseen.is_none() && !sides.broke_off;
-    let evidence = Evidence::new(&cells, &slos, &validity, &ground, may_pass);
-    let verdict = evidence.verdict();
+    let verdict = Evidence::new(&cells, &slos, &validity, &ground, may_pass).verdict();
     let consequence = policy.consequence(verdict, sides.broke_off);
     let worst_cell = worst_cell(&cells);
-    let unusable = unusable(verdict, &ground);
-    let (criteria, doubt) = criteria_of(record, &cells, policy, unusable);
+    let counters = sides.counters(record.load.seed, ground.paired);
+    let seen = Seen::new(&cells, counters.as_deref());
+    let (criteria, doubt) = criteria_of(record, &seen, policy, unusable(verdict, &ground));
     saturation.retain(Saturation::is_any);
     let need = ground.need(verdict, &cells, &slos, record);
     let findings = Findings {
@@ -266,6 +278,8 @@ pub(crate) fn conclude(
         worst_cell,
         cells,
         slos,
+        counters: counters.unwrap_or_default(),
+        from_start: None,
     }
 }
 
@@ -292,14 +306,14 @@ fn objectives(
 /// A step's criteria, and the index of the one that keeps it from being kept.
 fn criteria_of(
     record: &RunRecord,
-    cells: &[Cell],
+    seen: &Seen<'_>,
     policy: &Policy,
     unusable: Option<&str>,
 ) -> (Vec<Criterion>, Option<usize>) {
     let Some(step) = &record.step else {
         return (Vec::new(), None);
     };
-    let judged = criteria(step, &record.scenario, cells, policy, unusable);
+    let judged = criteria(step, &record.scenario, seen, policy, unusable);
     (judged.criteria, judged.doubt)
 }
 

@@ -7,6 +7,7 @@ use crate::level::Level;
 use crate::policy::{Consequence, Margin};
 use crate::record::StepIdentity;
 use crate::saturation::Saturation;
+use crate::service_counters::ServiceCounter;
 use crate::slo::SloFinding;
 
 /// The overall answer, in order of precedence.
@@ -146,6 +147,11 @@ pub struct Comparison {
     pub criteria: Vec<Criterion>,
     /// The policy's objectives, each on each endpoint and level that it is about.
     pub slos: Vec<SloFinding>,
+    /// What the service counted of itself, where its monitor tells that in every block.
+    pub counters: Vec<ServiceCounter>,
+    /// The start of the migration against the version after the step, where it was measured beside
+    /// them.
+    pub from_start: Option<Box<Comparison>>,
 }
 
 impl Comparison {
@@ -179,7 +185,7 @@ pub struct Validity {
 /// One success criterion of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion {
-    /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`.
+    /// Its name in the plan: `p95`, `errors`, `blocked`, `threads`, `faults`.
     pub name: String,
     /// What the plan expects: `better-or-flat`, `none-new`, `down`, `down-or-flat`.
     pub expected: String,

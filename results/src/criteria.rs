@@ -4,7 +4,11 @@ use crate::candidate::cell_name;
 use crate::comparison::{Cell, Criterion, Family, Metric, Outcome, Scale};
 use crate::policy::Policy;
 use crate::record::{ScenarioIdentity, StepIdentity};
+use crate::service_counters::ServiceCounter;
 use crate::wording;
+
+/// The criterion that is about what the service counts of itself.
+const FAULTS: &str = "faults";
 
 /// A step's criteria, judged.
 pub(crate) struct Judged {
@@ -25,28 +29,38 @@ enum Answer {
     Open,
 }
 
+/// What criteria are judged by.
+pub(crate) struct Seen<'a> {
+    pub(crate) cells: &'a [Cell],
+    /// What the service counted, where it tells.
+    pub(crate) counters: Option<&'a [ServiceCounter]>,
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new(cells: &'a [Cell], counters: Option<&'a [ServiceCounter]>) -> Self {
+        Self { cells, counters }
+    }
+}
+
 /// Each criterion of a step with what was found; `unusable` says
 /// why the measurement may not be judged at all.
 pub(crate) fn criteria(
     step: &StepIdentity,
     scenario: &ScenarioIdentity,
-    cells: &[Cell],
+    seen: &Seen<'_>,
     policy: &Policy,
     unusable: Option<&str>,
 ) -> Judged {
     let answered = step.criteria.iter();
     let (answers, criteria): (Vec<Answer>, Vec<Criterion>) = answered
         .map(|(name, expected)| {
-            let relevant = relevant(name, step, scenario, cells);
-            let unmeasured = relevant
-                .iter()
-                .all(|cell| cell.outcome == Outcome::NotMeasured);
-            let (answer, found) = if let Some(why) = unusable {
-                (Answer::Open, not_judged(why))
-            } else if unmeasured {
-                (Answer::Open, "not measured".to_owned())
-            } else {
-                judge(expected, &relevant, policy)
+            let relevant = relevant(name, step, scenario, seen.cells);
+            let is_measured = |cell: &&Cell| cell.outcome != Outcome::NotMeasured;
+            let (answer, found) = match (unusable, seen.counters) {
+                (Some(why), _) => (Answer::Open, not_judged(why)),
+                (None, Some(counters)) if name == FAULTS => faults(expected, counters, policy),
+                _ if relevant.iter().any(is_measured) => judge(expected, &relevant, policy),
+                _ => (Answer::Open, "not measured".to_owned()),
             };
             let criterion = Criterion {
                 name: name.clone(),
@@ -160,6 +174,32 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Answer, String) {
                 ),
             }
         }
+        _ => (Answer::Open, format!("unknown expectation {expected:?}")),
+    }
+}
+
+/// Faults that the service counted. They are down if each that was there before is gone or
+/// significantly rarer, and up if any is significantly more frequent.
+fn faults(expected: &str, counters: &[ServiceCounter], policy: &Policy) -> (Answer, String) {
+    let alpha = policy.alpha;
+    let phrases = |is: &dyn Fn(&ServiceCounter) -> bool| {
+        let counters = counters.iter().filter(|counter| is(counter));
+        let phrases: Vec<String> = counters.map(ServiceCounter::phrase).collect();
+        (!phrases.is_empty()).then(|| phrases.join(", "))
+    };
+    if let Some(risen) = phrases(&|of| of.has_risen(alpha)) {
+        return (Answer::Unmet, format!("{risen}: more than before"));
+    }
+    let stays = |of: &ServiceCounter| of.after > 0 && !of.has_fallen(alpha);
+    let was_there = |of: &ServiceCounter| of.before > 0;
+    match (expected, phrases(&stays), phrases(&was_there)) {
+        ("down", Some(stays), _) => (Answer::Unmet, format!("{stays}: no significant fall")),
+        ("down" | "down-or-flat", _, Some(fallen)) => (Answer::Met, fallen),
+        ("down", None, None) => (Answer::NotApplicable, "none counted".to_owned()),
+        ("down-or-flat", all, None) => (
+            Answer::Met,
+            all.unwrap_or_else(|| "none counted".to_owned()),
+        ),
         _ => (Answer::Open, format!("unknown expectation {expected:?}")),
     }
 }
@@ -298,6 +338,71 @@ mod tests {
         let flat = record(1, 10, 400, &[EndpointSpec::new("GET a", 20.0)]);
         let (met, decision, _) = found(&flat, "blocked");
         assert_eq!((met, decision), (None, Decision::Keep));
+    }
+
+    /// A start with two kinds of faults, of which a step takes what `after` says.
+    fn faulty(after: &[(&str, u64)]) -> RunRecord {
+        let mut record = two_endpoints();
+        let step = record.step.as_mut().unwrap();
+        step.criteria.insert(FAULTS.to_owned(), "down".to_owned());
+        let counters = |of: &[(&str, u64)], pair: u32| {
+            let counted = of
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), count + u64::from(pair)));
+            Some(counted.collect())
+        };
+        let before = [("sessions", 40), ("queued", 3)];
+        change(&mut record, "before", |block| {
+            block.service_counters = counters(&before, block.pair);
+        });
+        change(&mut record, "after", |block| {
+            block.service_counters = counters(after, block.pair);
+        });
+        record
+    }
+
+    #[test]
+    fn faults_that_are_gone_are_down() {
+        let (met, decision, _) = found(&faulty(&[]), FAULTS);
+        assert_eq!((met, decision), (Some(true), Decision::Keep));
+        let comparison = compare(&faulty(&[]), &Policy::default()).unwrap();
+        let mut criteria = comparison.criteria.iter();
+        let criterion = criteria.find(|of| of.name == FAULTS).unwrap();
+        assert_eq!(criterion.found, "queued 75 → 0, sessions 445 → 0");
+        let counted: Vec<(&str, u64, u64)> = comparison
+            .counters
+            .iter()
+            .map(|of| (of.name.as_str(), of.before, of.after))
+            .collect();
+        assert_eq!(counted, [("queued", 75, 0), ("sessions", 445, 0)]);
+    }
+
+    #[test]
+    fn one_kind_of_fault_that_stays_is_not_down() {
+        let (met, decision, next) = found(&faulty(&[("queued", 3)]), FAULTS);
+        assert_eq!((met, decision), (Some(false), Decision::Undecided));
+        assert!(
+            next.contains("queued 75 → 75: no significant fall"),
+            "{next}"
+        );
+        let (met, _, next) = found(&faulty(&[("dropped", 5)]), FAULTS);
+        assert_eq!(met, Some(false));
+        assert!(next.contains("dropped 0 → 95: more than before"), "{next}");
+    }
+
+    #[test]
+    fn faults_that_nobody_counts_have_no_answer() {
+        let mut uncounted = faulty(&[]);
+        uncounted.blocks[3].service_counters = None;
+        assert_eq!(found(&uncounted, FAULTS).0, None);
+        assert_eq!(found(&uncounted, FAULTS).1, Decision::Undecided);
+        // Counted, and none there.
+        let mut clean = faulty(&[]);
+        change(&mut clean, "before", |block| {
+            block.service_counters = Some(std::collections::BTreeMap::new());
+        });
+        assert_eq!(found(&clean, FAULTS).0, None);
+        assert_eq!(found(&clean, FAULTS).1, Decision::Keep);
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod pool;
 mod pressure;
 pub mod record;
 pub mod saturation;
+pub mod service_counters;
 mod signflip;
 pub mod slo;
 mod stated;

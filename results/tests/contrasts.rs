@@ -51,8 +51,16 @@ fn each_contrast_is_its_own_comparison() {
         assert!((0.85..1.18).contains(&ratio), "{ratio}");
         assert_eq!(found.pairs, 10);
     }
-    // Who compares the record itself asks for the step.
-    assert_eq!(compare(&measured, &Policy::default()).unwrap(), step);
+    // Who compares the record itself asks for the step, and gets the start beside it.
+    let whole = compare(&measured, &Policy::default()).unwrap();
+    assert_eq!(whole.from_start.as_deref(), Some(&start));
+    assert_eq!(
+        Comparison {
+            from_start: None,
+            ..whole
+        },
+        step
+    );
     assert_eq!(start.label, format!("{}, start → after", measured.label));
 }
 

@@ -179,6 +179,28 @@ fn differences_carry_the_scenarios_names() {
     );
 }
 
+#[test]
+fn what_the_service_counts_is_in_the_block() {
+    let told = |requests: u64| {
+        let mut snapshot: wire::Snapshot =
+            serde_json::from_str(&snapshot("a", requests)).expect("a snapshot");
+        let counters = [("dropped", requests * 2), ("lost", 7)];
+        let counters = counters.map(|(name, value)| (name.to_owned(), value));
+        snapshot.counters = Some(BTreeMap::from(counters));
+        serde_json::to_string(&snapshot).expect("a snapshot can be written")
+    };
+    let measured = measured_with([5, 5, 5, 15, 15].map(told).into_iter());
+    let counted = measured.block.service_counters.expect("the monitor tells");
+    let expected = [("dropped", 20), ("lost", 0)];
+    assert_eq!(
+        counted,
+        BTreeMap::from(expected.map(|(name, value)| (name.to_owned(), value)))
+    );
+    // An older monitor tells nothing, which is not that nothing was counted.
+    let measured = measured_with([5, 5, 5, 15, 15].map(|n| snapshot("a", n)).into_iter());
+    assert_eq!(measured.block.service_counters, None);
+}
+
 /// A snapshot whose route `/health` has been asked for so often.
 fn healthy(requests: u64) -> String {
     let mut snapshot: wire::Snapshot =
@@ -228,6 +250,7 @@ fn a_probe_on_a_measured_route_is_told() {
 fn a_restart_is_told() {
     let measured = measured(&[("a", 5), ("a", 5), ("a", 5), ("b", 1), ("b", 1)]);
     assert_eq!(measured.block.monitor, None);
+    assert_eq!(measured.block.service_counters, None);
     assert!(
         measured.warnings[0].contains("restarted"),
         "{:?}",

@@ -9,6 +9,7 @@ use py_spy::config::{Config, LockingStrategy};
 use py_spy::{PythonSpy, StackTrace};
 
 use super::elf::Elf;
+use super::free_threading;
 use super::runtime::MappedFiles;
 use crate::cause::Frame;
 use crate::process::ProcessView;
@@ -39,8 +40,11 @@ impl Python {
     /// Looks into a process that has an interpreter in it.
     ///
     /// # Errors
-    /// What py-spy couldn't do, in words.
+    /// What it is or py-spy couldn't do, in words.
     pub(super) fn of(view: &ProcessView, files: &MappedFiles) -> Result<Self, String> {
+        if let Some(refusal) = free_threading::refusal(view, files) {
+            return Err(refusal);
+        }
         let pid = i32::try_from(view.pid()).map_err(|_| "no such process".to_owned())?;
         let config = Config {
             blocking: LockingStrategy::NonBlocking,

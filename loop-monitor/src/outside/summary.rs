@@ -6,7 +6,7 @@ use super::judge::Judge;
 use super::ledger::{Charge, Tally};
 use super::runtime::Runtime;
 use super::watched_thread::WatchedThread;
-use crate::cause::{Cause, CauseClass};
+use crate::cause::{Cause, CauseClass, how_to_get_lines};
 use crate::watched::{
     SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, SleepSource, WatchSummary, WatchedCause, WatchedLoop,
 };
@@ -61,6 +61,10 @@ impl Parts<'_> {
             loops.push(watched);
         }
         let mut notes = self.notes(shared);
+        let named = causes.keys().map(|number| self.judge.cause(*number));
+        if let Some(words) = how_to_get_lines(named) {
+            notes.push(format!("No source lines: {words}."));
+        }
         notes.sort();
         let sleeps_by = if told {
             SleepSource::Switches

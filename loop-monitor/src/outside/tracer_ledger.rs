@@ -6,7 +6,7 @@ use super::trace_event::{OUTSIDE_REQUESTS, WHOLE_LOOP};
 use super::tracer::Identity;
 use super::tracer_judge::Seen;
 use super::tracer_routes::EndpointCounts;
-use crate::cause::{Cause, Frame};
+use crate::cause::{Cause, Frame, how_to_get_lines};
 use crate::certificate::{
     Certificate, Exemption, Finding, ProofMethod, RouteProof, SCHEMA_MAJOR, SCHEMA_MINOR,
     SCHEMA_NAME,
@@ -150,6 +150,9 @@ impl Ledger {
         };
         // A turn is no request: which requests were served, nobody knows here.
         routes.entry(whole.to_owned()).or_default().polls = self.turns;
+        let findings = routes.values().flat_map(|route| &route.findings);
+        let lines = how_to_get_lines(findings.map(|finding| &finding.cause));
+        let lines = lines.map(|words| format!("source lines: {words}"));
         Certificate {
             schema: Schema {
                 name: SCHEMA_NAME.to_owned(),
@@ -165,6 +168,7 @@ impl Ledger {
                 .iter()
                 .chain(&self.doubts)
                 .cloned()
+                .chain(lines)
                 .collect(),
         }
     }

@@ -12,7 +12,10 @@ use py_spy::config::LockingStrategy;
 use py_spy::python_process_info::PythonProcessInfo;
 use py_spy::{Config, PythonSpy};
 
+use super::free_threading;
+use super::runtime::MappedFiles;
 use crate::cause::{CauseClass, Frame};
+use crate::process::ProcessView;
 use crate::process::symbols::is_made_at_run_time;
 
 /// Other threads run on while stacks are read, and may tear what is read of theirs.
@@ -43,6 +46,11 @@ impl PythonStacks {
     pub(super) fn open(pid: u32) -> Result<Option<Self>, String> {
         if !maps_python(pid) {
             return Ok(None);
+        }
+        let view = ProcessView::of(pid).map_err(|error| error.to_string())?;
+        let files = MappedFiles::of(&view).map_err(|error| error.to_string())?;
+        if let Some(refusal) = free_threading::refusal(&view, &files) {
+            return Err(refusal);
         }
         let pid = i32::try_from(pid).map_err(|_| format!("{pid} is no process id"))?;
         let config = Config {

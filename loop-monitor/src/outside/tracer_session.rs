@@ -22,7 +22,7 @@ use super::tracer_judge::{Entry, Judge, Seen};
 use super::tracer_ledger::{Owner, endpoint};
 use super::tracer_python::PythonStacks;
 use super::tracer_routes::{RouteMemory, Settled};
-use super::tracer_threads::{self, LoopFinder, refusal};
+use super::tracer_threads::{self, LoopFinder, refused};
 use crate::process::ProcessView;
 use crate::prove::stops::{self, Stop};
 
@@ -207,7 +207,7 @@ impl Session {
             Err(Errno::ESRCH) => return Ok(()),
             // A thread that came by itself, as the child of a traced one.
             Err(Errno::EPERM) if self.is_traced_by_us(tid) => {}
-            Err(source) => return Err(refusal(&self.view, source)),
+            Err(source) => return Err(refused(&self.view, source)),
         }
         self.threads.insert(tid);
         while let Ok((stopped, stop)) = stops::wait(self.child) {

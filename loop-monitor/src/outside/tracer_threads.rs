@@ -1,7 +1,6 @@
 //! Before a trace: which threads run loops, who may be traced, and what to say of it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use super::tracer::{Identity, TraceError, TraceOptions, TracedThreads};
 use super::tracer_python::PythonStacks;
 use crate::process::descriptors::Descriptors;
 use crate::process::peers::Peers;
+use crate::process::refusal;
 use crate::process::{Activity, Call, CallKind, ProcessError, ProcessView};
 
 /// A loop that is kept by something is seen when it waits again.
@@ -187,27 +187,21 @@ pub(super) fn is_child(view: &ProcessView, of: Pid) -> Result<bool, ProcessError
 }
 
 /// Why the kernel refused, and what to do.
-pub(super) fn refusal(view: &ProcessView, source: Errno) -> TraceError {
+pub(super) fn refused(view: &ProcessView, source: Errno) -> TraceError {
     let status = view.read_text("status").unwrap_or_default();
     let tracer = status
         .lines()
         .find_map(|line| line.strip_prefix("TracerPid:"));
     let tracer = tracer.map(str::trim).filter(|tracer| *tracer != "0");
-    #[expect(clippy::disallowed_methods, reason = "a setting in memory")]
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let advice = match (tracer, scope.trim()) {
-        (Some(tracer), _) => format!(
+    let advice = match tracer {
+        Some(tracer) => format!(
             "process {tracer} traces it already (a debugger, strace, or another proof); end that"
         ),
-        (None, "1") => "kernel.yama.ptrace_scope is 1, so only a parent may trace: start the \
-                        service by `unstall prove --target`, let it allow it (in Python the \
-                        middleware does so when UNSTALL_PROVE=1), or run as root"
-            .to_owned(),
-        (None, "2") => "kernel.yama.ptrace_scope is 2: run with CAP_SYS_PTRACE".to_owned(),
-        (None, "3") => "kernel.yama.ptrace_scope is 3, which forbids it until a reboot".to_owned(),
-        _ => "run as the same user, or with CAP_SYS_PTRACE; a container's seccomp profile may \
-              forbid it (docker run --cap-add SYS_PTRACE)"
-            .to_owned(),
+        // Whoever may read it as this program did may trace it, too, but for a sandbox.
+        None => format!(
+            "a sandbox's seccomp profile may forbid ptrace, or {}",
+            refusal::advice(view.pid())
+        ),
     };
     TraceError::Refused {
         pid: view.pid(),

@@ -1,15 +1,18 @@
 //! From a copy of a stack to its functions.
 //!
 //! `/proc` tells a waiting thread's stack and instruction pointers, but not its frame pointer.
-//! Unwind tables get by without it until they meet a function that needs it; there it is found as
-//! the lowest place above the stack pointer that looks like a frame (a saved frame pointer further
-//! up, and a return address behind a call instruction) and whose chain goes on like that.
+//! Unwind tables get by without it until they meet a function that needs it. There the function's
+//! own beginning tells how far above the stack pointer it is ([`prologue`]); where that doesn't tell,
+//! it is found as the lowest place above the stack pointer that looks like a frame (a saved frame
+//! pointer further up, and a return address behind a call instruction) and whose chain goes on like
+//! that.
 
 use std::fmt;
 
 use framehop::{FrameAddress, Unwinder};
 
 use super::address_space::AddressSpace;
+use super::prologue;
 use super::symbols::Symbols;
 use super::unwind_tables::UnwindTables;
 use super::{ProcessError, ProcessView};
@@ -206,11 +209,52 @@ impl Stacks {
         Ok(self.space.is_code(address))
     }
 
-    /// The lowest frame at or above `sp` whose chain holds, and that was called for the function at
-    /// `ip`. Below a function's frame lie its locals, and in them remains of earlier calls, whose
-    /// chain holds just as well; but they called something else.
+    /// Where the frame pointer is of the function at `ip`, which needs it.
     fn find_frame_pointer(&mut self, ip: u64, sp: u64, stack: &StackCopy) -> Option<u64> {
         let function = self.symbols.function_start(&self.space, ip);
+        self.frame_by_beginning(ip, function, sp, stack)
+            .or_else(|| self.frame_by_chain(function, sp, stack))
+    }
+
+    /// By how its function begins, if what is there was called for it.
+    fn frame_by_beginning(
+        &mut self,
+        ip: u64,
+        function: Option<u64>,
+        sp: u64,
+        stack: &StackCopy,
+    ) -> Option<u64> {
+        let bytes = self.frame_bytes(ip, function)?;
+        let at = sp.checked_add(bytes)?;
+        let back = stack.word(at.checked_add(8)?)?;
+        if !self.space.is_code(back) || !self.follows_call(back) {
+            return None;
+        }
+        let was_for_another = match (self.call_target(back), function) {
+            (Some(target), Some(function)) => !self.leads_to(target, function),
+            // Through a pointer it may have been for anybody.
+            _ => false,
+        };
+        (!was_for_another).then_some(at)
+    }
+
+    /// Without a symbol the function begins somewhere before `ip`, in the same file.
+    fn frame_bytes(&self, ip: u64, function: Option<u64>) -> Option<u64> {
+        let start = match function {
+            Some(function) => function,
+            None => self.space.find(ip)?.start,
+        };
+        let start = start.max(ip.saturating_sub(prologue::BODY_BYTES_MAX as u64));
+        let mut code = vec![0; usize::try_from(ip.checked_sub(start)?).ok()?];
+        // What isn't mapped any more tells nothing.
+        let length = self.view.read_memory(start, &mut code).ok()?;
+        prologue::frame_bytes(&code[..length])
+    }
+
+    /// The lowest frame at or above `sp` whose chain holds, and that was called for `function`. Below
+    /// a function's frame lie its locals, and in them remains of earlier calls, whose chain holds
+    /// just as well; but they called something else.
+    fn frame_by_chain(&mut self, function: Option<u64>, sp: u64, stack: &StackCopy) -> Option<u64> {
         let mut lowest = None;
         let mut lowest_indirect = None;
         let mut candidates = 0;
@@ -306,12 +350,15 @@ impl Stacks {
         code[2] == 0xe8 || indirect
     }
 
-    /// What the direct call that ends at this address calls.
+    /// What the call that ends at this address calls, where the code alone tells: it names the
+    /// function, or the pointer in its file that the linker filled (`ff 15 rel32`).
     fn call_target(&self, back: u64) -> Option<u64> {
-        let [_, _, 0xe8, distance @ ..] = self.code_before(back)? else {
-            return None;
-        };
-        Some(back.wrapping_add_signed(i64::from(i32::from_le_bytes(distance))))
+        let to = |distance| back.wrapping_add_signed(i64::from(i32::from_le_bytes(distance)));
+        match self.code_before(back)? {
+            [_, 0xff, 0x15, distance @ ..] => self.view.read_word(to(distance)),
+            [_, _, 0xe8, distance @ ..] => Some(to(distance)),
+            _ => None,
+        }
     }
 
     /// As long as the longest call instruction.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use http::Method;
 
 use super::{Resolver, Scope};
-use crate::cause::{Cause, CauseClass};
+use crate::cause::{Cause, CauseClass, how_to_get_lines};
 use crate::certificate::{
     Certificate, Finding, ProofMethod, RouteProof, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME,
 };
@@ -58,6 +58,10 @@ impl Monitor {
         let declared = state.proof.declared.lock();
         for key in declared.unwrap_or_else(PoisonError::into_inner).iter() {
             routes.entry(key.clone()).or_default();
+        }
+        let findings = routes.values().flat_map(|route| &route.findings);
+        if let Some(words) = how_to_get_lines(findings.map(|finding| &finding.cause)) {
+            not_covered.push(format!("source lines: {words}"));
         }
         Certificate {
             schema: Schema {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::time::ClockId;
 
 use super::Watch;
-use crate::cause::{Cause, CauseClass};
+use crate::cause::{Cause, CauseClass, how_to_get_lines};
 use crate::cells::EndpointCells;
 use crate::monitor::MonitorState;
 use crate::process::{Activity, Namer, ProcessError, ProcessView, Sighting, Task};
@@ -131,6 +131,11 @@ impl Looks {
             };
             let cause = cause(namer, watch, &task, (first, second), goes_on);
             if let Some(mut cause) = unless_ended(watch, cause).flatten() {
+                if let Some(words) = how_to_get_lines([&cause]) {
+                    watch.note_trouble(format!(
+                        "What holds a loop is named without a line: {words}."
+                    ));
+                }
                 cause.endpoint = Some(poll.endpoint.key());
                 named.push(NamedPoll {
                     poll,

@@ -29,7 +29,7 @@ pub(super) async fn sign_up(
     headers: HeaderMap,
     body: JsonText,
 ) -> Response {
-    match answer_sign_up(&app.stores, &client(peer, &headers), body).await {
+    match answer_sign_up(&app, &client(peer, &headers), body).await {
         Ok(answer) => without_content_type(answer.into_response()),
         Err(Refusal::Store(error)) => Refusal::Store(error).into_response(),
         Err(refusal) => without_content_type(refusal.into_response()),
@@ -37,12 +37,13 @@ pub(super) async fn sign_up(
 }
 
 async fn answer_sign_up(
-    stores: &Stores,
+    app: &App,
     client: &Client,
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
-    let outcome = stores.auth.sign_up(&request, client).await?;
+    app.open_session().await;
+    let outcome = app.stores.auth.sign_up(&request, client).await?;
     let conflict = |reason: &str| Err(Refusal::Conflict(reason.to_owned()));
     let (status, uid, exists, needs_github_linking) = match outcome {
         SignedUp::Exists {
@@ -50,7 +51,7 @@ async fn answer_sign_up(
             needs_github_linking,
         } => (StatusCode::OK, uid, true, needs_github_linking),
         SignedUp::Created { uid } => {
-            tell_of(stores, &request.email).await;
+            tell_of(&app.stores, &request.email).await;
             (StatusCode::CREATED, uid, false, true)
         }
         SignedUp::NothingToLinkTo => {
@@ -87,6 +88,7 @@ pub(super) async fn sso_login(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sso_login(body.object()?, client(peer, &headers))?;
+    app.open_session().await;
     match app.stores.auth.sign_in(&request).await? {
         SignedIn::Success {
             user,
@@ -133,6 +135,7 @@ pub(super) async fn my_providers(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<Value>, Refusal> {
+    app.open_session().await;
     let providers = app.stores.auth.providers_of(&caller.uid).await?;
     let primary = providers.iter().find(|provider| provider.is_primary);
     let primary = primary.map(provider_json).transpose()?;

@@ -26,7 +26,7 @@ pub(super) async fn create(
     body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
     let new = parse(Query::new(query), body.object(), &caller.uid)?;
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     match app.stores.conversations.create(&new).await? {
         Created::Yes => Ok(Json(json!({

@@ -25,6 +25,7 @@ pub(super) async fn branch_list(
     let offset = query.optional_count("offset", 0).unwrap_or(0);
     let search = query.optional_text("search").unwrap_or_default();
     query.finish()?;
+    app.open_session().await;
     let Some(branches) = app.stores.branches.branches(&repo).await? else {
         return Err(Refusal::NotFound(format!("Repository {repo} not found")));
     };

@@ -83,7 +83,7 @@ pub(super) async fn start(
     query: RunQuery,
     asked: Asked,
 ) -> Result<Response, Refusal> {
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     let base = run::base_id(
         &caller.uid,
@@ -150,7 +150,7 @@ pub(super) async fn resume(
     let mut query = Query::new(query);
     let cursor = query.optional_entry_id("cursor");
     query.finish()?;
-    app.run_streams.slots.open_session().await;
+    app.open_session().await;
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
     let run = Run::new(conversation_id, session_id);

@@ -23,6 +23,7 @@ pub(super) async fn active_session(
     caller: Caller,
     ConversationId(conversation_id): ConversationId,
 ) -> Result<Json<Value>, Refusal> {
+    app.open_session().await;
     let none = "No active session found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
     let session = app.stores.streams.latest_session(&conversation_id).await?;
@@ -53,6 +54,7 @@ pub(super) async fn task_status(
     caller: Caller,
     ConversationId(conversation_id): ConversationId,
 ) -> Result<Json<Value>, Refusal> {
+    app.open_session().await;
     let none = "No background task found";
     refuse_without_access(&app, &caller, &conversation_id, none).await?;
     let task = app.stores.streams.task_status(&conversation_id).await?;
@@ -84,6 +86,7 @@ pub(super) async fn stop(
     let session_id = query.optional_text("session_id");
     query.finish()?;
     let session_id = session_id.filter(|id| !id.is_empty());
+    app.open_session().await;
     let stopped = ToItsEnd::new(async move {
         let session_id = session_id.as_deref();
         sessions::stop(&app.stores, &caller.uid, &conversation_id, session_id).await

@@ -24,6 +24,7 @@ pub(super) async fn share(
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let (id, change) = parse_share(body.object()?)?;
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
     let answer = json!({ "message": "Conversation shared successfully.", "sharedID": id });
     Ok((StatusCode::CREATED, Json(answer)))
@@ -35,6 +36,7 @@ pub(super) async fn shared_emails(
     caller: Caller,
     ConversationId(id): ConversationId,
 ) -> Result<Json<Vec<String>>, Refusal> {
+    app.open_session().await;
     match app.stores.sharing.sharing(&id, &caller.uid).await? {
         Some(sharing) => Ok(Json(sharing.emails)),
         None => Err(not_found()),
@@ -55,6 +57,7 @@ pub(super) async fn withdraw(
         return Err(Refusal::BadRequest("No email address given".to_owned()));
     }
     let change = Change::Withdraw(addresses(emails)?);
+    app.open_session().await;
     apply(&app, &caller, &id, &change).await?;
     Ok(Json(json!({ "message": "Access removed successfully." })))
 }

@@ -1,12 +1,19 @@
 //! Runs and their streams in Redis; step 1.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use tokio::sync::mpsc;
 
 use super::{StoreError, StoreFuture};
 use crate::run::Run;
 use crate::sessions::{self, Session, TaskStatus};
 use crate::stream_event::{Entry, Event, Fields};
+use crate::stream_threads::StreamThreads;
+use crate::thread_slots::ThreadSlots;
 
 /// Ways to the runs' keys, and the looks at them that are one piece of work, on one connection.
 pub trait StreamStore: Send + Sync {
@@ -71,8 +78,21 @@ pub trait StreamConnection: Send {
     fn pause(&mut self, time: Duration) -> StoreFuture<'_, ()>;
 }
 
-/// Follows a run's stream on a thread of its caller's, in every variant until step 6: step 1
-/// left it there.
+/// Events that may wait for a slow client.
+pub const EVENTS_WAITING_MAX: usize = 16;
+
+/// How runs' streams are read.
+#[derive(Clone)]
+pub enum Reading {
+    /// Each on a thread of the pool: step 1 left it there.
+    OnThread(Arc<dyn StreamReader>, ThreadSlots),
+    /// Those that somebody watches on a thread of their own, before step 0; else as above.
+    OnThreadOfItsOwn(Arc<dyn StreamReader>, ThreadSlots, StreamThreads),
+    /// All by readers that hold no thread; step 6.
+    OnLoop(Arc<dyn SharedReader>),
+}
+
+/// Follows a run's stream on a thread of its caller's.
 pub trait StreamReader: Send + Sync {
     /// Calls `on_event` for each event after `cursor` (from it on, if it is given), until the
     /// run ends, its stream is gone, nothing has come for `idle_max`, or `given_up` is found set,
@@ -90,6 +110,41 @@ pub trait StreamReader: Send + Sync {
     ) -> Result<Followed, StoreError>;
 }
 
+/// Follows runs' streams for all who ask, without a thread.
+pub trait SharedReader: Send + Sync {
+    /// The events after `cursor` (from it on, if it is given), until the run ends, its stream is
+    /// gone, nothing has come for `idle_max`, or the client has accepted nothing for as long. Needs
+    /// a runtime around it.
+    fn follow(&self, run: &Run, cursor: Option<&str>, idle_max: Duration) -> Following;
+}
+
+/// A run that is followed; no longer, once this is dropped.
+pub struct Following {
+    events: mpsc::Receiver<Event>,
+    /// Dropped after the events' receiver, it tells the reader.
+    _subscription: Box<dyn Any + Send>,
+}
+
+impl Following {
+    /// By events, and by what ends the subscription when it is dropped.
+    pub fn new(events: mpsc::Receiver<Event>, subscription: impl Any + Send) -> Self {
+        Self {
+            events,
+            _subscription: Box::new(subscription),
+        }
+    }
+
+    /// The next event; `None` after the last, whatever ended them.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// As [`Self::next`], polled.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.events.poll_recv(context)
+    }
+}
+
 /// Why a stream was followed no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Followed {
@@ -101,4 +156,14 @@ pub enum Followed {
     Idle,
     /// Nobody waits for it any longer.
     GivenUp,
+}
+
+/// The client sees a plain end; why is for the log.
+pub fn report(stream: &str, followed: &Result<Followed, StoreError>) {
+    match followed {
+        Ok(Followed::ToItsEnd | Followed::GivenUp) => (),
+        Ok(Followed::Gone) => tracing::info!(stream, "the stream is gone"),
+        Ok(Followed::Idle) => tracing::warn!(stream, "the stream is idle: is a worker running?"),
+        Err(error) => tracing::warn!(stream, %error, "the stream can't be read"),
+    }
 }

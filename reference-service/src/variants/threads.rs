@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 use tokio::runtime::Handle;
 
 use crate::start_faults::StartFaults;
+use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
 mod auth;
@@ -35,6 +36,18 @@ impl CallPool {
     #[must_use]
     pub fn new(slots: ThreadSlots, faults: StartFaults) -> Self {
         Self { slots, faults }
+    }
+
+    /// The slots that it shares.
+    #[must_use]
+    pub fn slots(&self) -> &ThreadSlots {
+        &self.slots
+    }
+
+    /// Threads for streams beside the pool, whose faults count with those of the calls.
+    #[must_use]
+    pub fn stream_threads(&self) -> StreamThreads {
+        StreamThreads::new(self.faults.clone())
     }
 
     /// Waits for a slot and does the work on a thread. A caller who leaves before has asked for
@@ -199,8 +212,7 @@ mod tests {
     use crate::thread_slots::THREADS_MAX;
 
     fn pool() -> CallPool {
-        let slots = ThreadSlots::start().expect("a thread");
-        CallPool::new(slots, StartFaults::default())
+        CallPool::new(ThreadSlots::new(), StartFaults::default())
     }
 
     #[tokio::test]

@@ -12,11 +12,11 @@ use super::own_redis::OwnRedis;
 use super::runs::say;
 use super::service::{Service, fresh_database, seeded_testbed, shared_testbed, start_worker};
 
-/// States in which streams share the pool.
+/// While a stream holds a thread of the pool.
 const POOLED: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
-const STATES: [&str; 3] = ["start", POOLED[0], POOLED[1]];
+const STATES: [&str; 4] = ["start", POOLED[0], POOLED[1], "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 const STREAMS: usize = 10;
-const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
+pub(crate) const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
 
 /// What a service holds.
 pub(crate) struct Holdings<'a> {

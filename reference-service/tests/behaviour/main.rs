@@ -32,10 +32,11 @@ mod sql_wire;
 mod start;
 mod statement_counts;
 mod strange_texts;
+mod stream_readers;
 mod written_rows;
 
 /// The start, step 0, then each that moves stores with those before it.
-const STATES: [&str; 8] = [
+const STATES: [&str; 9] = [
     "start",
     "0",
     "0,1",
@@ -44,10 +45,11 @@ const STATES: [&str; 8] = [
     "0,1,2a,2b,2c,2d",
     "0,1,2a,2b,2c,2d,2e,3",
     "0,1,2a,2b,2c,2d,2e,3,4",
+    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
 ];
 /// What blocks the loop most, and the last of them, with every call caught: a proof changes nothing
 /// that it watches.
-const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4 under proof"];
+const PROVEN_STATES: [&str; 2] = ["0 under proof", "0,1,2a,2b,2c,2d,2e,3,4,5,6 under proof"];
 /// The FastAPI example before and after.
 const EXAMPLES: [&str; 2] = ["fastapi blocking", "fastapi asynchronous"];
 

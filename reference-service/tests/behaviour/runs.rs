@@ -10,11 +10,13 @@ use super::EXAMPLES;
 use super::own_redis::OwnRedis;
 use super::service::{Service, fresh_database, shared_testbed, start_worker};
 
-const STATES: [&str; 6] = [
+const STATES: [&str; 8] = [
     "start",
     "0",
     "0,1",
+    "0,6",
     "0,1,2a,2b,2c,2d,2e,3,4",
+    "0,1,2a,2b,2c,2d,2e,3,4,5,6",
     EXAMPLES[0],
     EXAMPLES[1],
 ];

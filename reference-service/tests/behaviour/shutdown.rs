@@ -10,7 +10,7 @@ use super::service::{Service, fresh_database, shared_testbed, start_worker};
 fn requests_in_flight_are_answered_after_term() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
-    for steps in ["start", "0", "0,1,2a,3"] {
+    for steps in ["start", "0", "0,1,2a,3", "0,1,2a,3,6"] {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let _worker = start_worker(&database_url, &redis.url, &["--rate", "1000"]);

@@ -1,80 +1,248 @@
-//! The ledger: one row per step, with what to do about it.
+//! The ledger: what became of each step, in a table and in charts over all steps, and what the
+//! migration made of the capacity.
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Comparison, Metric};
-use unstall_results::ledger::{self, Row};
+use unstall_results::comparison::{Metric, Verdict};
+use unstall_results::ledger::{CapacityRow, Course, Ledger, Row, SinceStart, Step};
 
 use super::{answer, permalink, table};
-use crate::{Report, escape, ranking, vocabulary};
+use crate::charts::{self, steps};
+use crate::{Report, capacity, escape, numbers, ranking, vocabulary};
+
+/// Ties marks of the charts to rows of the table.
+const LINK: &str = "ledger";
 
 /// Writes the ledger when at least two measurements were compared.
 pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
-    let compared: Vec<(usize, &Comparison)> = report
-        .entries
-        .iter()
-        .enumerate()
-        .filter_map(|(index, entry)| Some((index, entry.comparison?)))
+    let entries = || report.entries.iter().enumerate();
+    let compared: Vec<usize> = entries()
+        .filter_map(|(index, entry)| entry.comparison.map(|_| index))
         .collect();
     if compared.len() < 2 {
         return Ok(());
     }
-    let columns = [
-        table::text("Step"),
-        table::text("Title"),
-        table::text("PR branch"),
-        table::text("Risk"),
-        table::text("Decision"),
-        table::number("p95 before → after"),
-        table::number("Blocked before → after"),
-    ];
+    let ledger = report.ledger();
     writeln!(
         out,
         "<section aria-labelledby=\"ledger\"><h2 id=\"ledger\">Ledger</h2>"
     )?;
-    table::open_with_class(
-        out,
-        "ledger",
-        "Each step against the state before it. p95 is that of the endpoint that regressed, or else of the step’s own that gained least; blocked time \
-         is the whole service’s, per 1\u{202F}000 requests.",
-        &columns,
-    )?;
-    let rows = ledger::rows(compared.iter().map(|(_, comparison)| *comparison));
-    for ((index, _), row) in compared.iter().zip(&rows) {
-        table::row(out, &columns, &cells(*index, row))?;
+    let summary = ledger.summary();
+    if !summary.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"lead\">{}.</p>",
+            escape::markup_prose(&summary)
+        )?;
     }
-    table::close(out)?;
+    steps_table(out, &ledger, &compared)?;
+    capacities(out, &ledger.capacities)?;
+    timeline(out, &ledger)?;
     writeln!(out, "</section>")
 }
 
-fn cells(index: usize, row: &Row) -> Vec<String> {
+fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt::Result {
+    let with_start = ledger.has_start();
+    let mut columns = vec![
+        table::text("Step"),
+        table::text("Decision"),
+        table::text("Title and PR branch"),
+        table::text("Risk"),
+    ];
+    if with_start {
+        columns.extend(["p95", "p95 since start", "Blocked", "Threads"].map(table::number));
+    } else {
+        columns.extend(["p95 before → after", "Blocked before → after"].map(table::number));
+    }
+    let against = if with_start {
+        "Each step against the state before it and against the start: values are start → before → after"
+    } else {
+        "Each step against the state before it"
+    };
+    writeln!(out, "<div data-link=\"{LINK}\">")?;
+    table::open_with_class(
+        out,
+        "ledger",
+        &format!(
+            "{against}. p95 is that of the endpoint that regressed, or else of the step’s own that gained \
+             least; blocked time is the whole service’s, per 1\u{202F}000 requests."
+        ),
+        &columns,
+    )?;
+    for (index, ((step, row), entry)) in ledger.rows().zip(entries).enumerate() {
+        let mut cells = step_cells(*entry, step, row);
+        cells.push(p95(row));
+        if with_start {
+            cells.push(since_start(row.since_start.as_ref()));
+        }
+        cells.push(course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000));
+        if with_start {
+            cells.push(course(Metric::Threads, row.threads));
+        }
+        table::keyed_row(out, &charts::row_key(index), &columns, &cells)?;
+    }
+    table::close(out)?;
+    writeln!(out, "</div>")
+}
+
+/// What a step is and what to do with it. Where it has several measurements, each row says which.
+fn step_cells(entry: usize, step: &Step, row: &Row) -> Vec<String> {
     let or_dash = |text: &str| match text {
         "" => "–".to_owned(),
         text => format!("<bdi>{}</bdi>", escape::markup(text)),
     };
-    let branch = match row.branch.as_str() {
-        "" => "–".to_owned(),
-        branch => format!("<code>{}</code>", escape::markup(branch)),
+    let branch = match step.branch.as_str() {
+        "" => String::new(),
+        branch => format!("<small><code>{}</code></small>", escape::markup(branch)),
     };
+    let scenario = match step.rows.len() {
+        0 | 1 => String::new(),
+        _ => format!(
+            "<small><bdi>{}</bdi></small>",
+            escape::markup(&row.scenario)
+        ),
+    };
+    vec![
+        format!(
+            "<a href=\"#{}\"><bdi>{}</bdi></a>{scenario}",
+            permalink::measurement(entry),
+            escape::markup(&step.id)
+        ),
+        format!(
+            "<span class=\"w\"><strong>{}</strong> {}</span>",
+            vocabulary::decision(step.decision),
+            answer::pill(row.verdict)
+        ),
+        format!("{}{branch}", or_dash(&step.title)),
+        or_dash(&step.risk),
+    ]
+}
+
+fn p95(row: &Row) -> String {
     let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
         format!("<small><bdi>{}</bdi></small>", escape::markup(endpoint))
     });
-    let p95 = ranking::before_after(Metric::ResponseP95, row.p95_ms);
-    vec![
-        format!(
-            "<a href=\"#{}\"><bdi>{}</bdi></a>",
-            permalink::measurement(index),
-            escape::markup(&row.step)
+    format!("{}{endpoint}", course(Metric::ResponseP95, row.p95_ms))
+}
+
+fn course(metric: Metric, course: Option<Course>) -> String {
+    ranking::course(metric, course)
+}
+
+/// `−81 %` with its interval, and what the comparison with the start says where it says no pass.
+fn since_start(since: Option<&SinceStart>) -> String {
+    let Some(since) = since else {
+        return "–".to_owned();
+    };
+    let change = since.p95.as_ref().map_or_else(
+        || "–".to_owned(),
+        |change| {
+            format!(
+                "{}<small>{}</small>",
+                numbers::change(Metric::ResponseP95, change),
+                numbers::interval(Metric::ResponseP95, change)
+            )
+        },
+    );
+    match since.verdict {
+        Verdict::Pass => change,
+        other => format!("{change}<small>{}</small>", answer::pill(other)),
+    }
+}
+
+/// What two versions can take: the start and the end, as a rule.
+fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        table::text("Capacity"),
+        table::text("Objective"),
+        table::number("Before"),
+        table::number("After"),
+        table::number("After ÷ before"),
+        table::text("The plan’s 30 to 40 % more"),
+        table::text("Verdict"),
+    ];
+    table::open_with_class(
+        out,
+        "capacities",
+        "The highest rate of arrivals at which the objective holds, with 95 % intervals.",
+        &columns,
+    )?;
+    for row in rows {
+        let version = |of| {
+            let (middle, interval) = capacity::estimate(of);
+            format!("{middle}<small>{interval}</small>")
+        };
+        let cells = [
+            format!("<bdi>{}</bdi>", escape::markup(&row.scenario)),
+            escape::markup_prose(&row.slo),
+            version(row.before),
+            version(row.after),
+            capacity::ratio(row.ratio).map_or_else(
+                || "–".to_owned(),
+                |(middle, interval)| format!("{middle}<small>{interval}</small>"),
+            ),
+            capacity::goal(row.goal).to_owned(),
+            row.verdict.map_or_else(|| "–".to_owned(), answer::pill),
+        ];
+        table::row(out, &columns, &cells)?;
+    }
+    table::close(out)
+}
+
+/// Charts over all steps of the plan, where there are at least two.
+fn timeline(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
+    let marks = |of: fn(&Row) -> Option<Course>| -> Vec<steps::Mark> {
+        let rows = ledger.rows().enumerate();
+        rows.filter(|(_, (step, _))| step.is_planned)
+            .map(|(index, (step, row))| steps::Mark {
+                row: index,
+                name: escape::visible(&step.id).chars().take(6).collect(),
+                course: of(row),
+            })
+            .collect()
+    };
+    let mut figures = String::new();
+    for (caption, axis, marks) in [
+        ("p95", "p95, ms", marks(|row| row.p95_ms)),
+        (
+            "Blocked time per 1\u{202F}000 requests",
+            "blocked, ms per 1 000",
+            marks(|row| row.blocked_ms_per_1000),
         ),
-        or_dash(&row.title),
-        branch,
-        or_dash(&row.risk),
-        format!(
-            "<span class=\"w\"><strong>{}</strong> {}</span>",
-            vocabulary::decision(row.decision),
-            answer::pill(row.verdict)
+        (
+            "Threads of the service",
+            "threads",
+            marks(|row| row.threads),
         ),
-        format!("{p95}{endpoint}"),
-        ranking::before_after(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
-    ]
+    ] {
+        let subject = steps::Subject {
+            title: &format!("{caption} of each step: its start, before and after"),
+            axis,
+            marks: &marks,
+        };
+        if let Some(svg) = steps::render(&subject) {
+            writeln!(
+                figures,
+                "<figure data-link=\"{LINK}\"><figcaption>{caption}</figcaption>{svg}</figure>"
+            )?;
+        }
+    }
+    if figures.is_empty() {
+        return Ok(());
+    }
+    let start = match ledger.has_start() {
+        true => "<span class=\"start\"><i aria-hidden=\"true\"></i> start of the migration</span> ",
+        false => "",
+    };
+    writeln!(
+        out,
+        "<h3 id=\"timeline\">Step by step</h3>\n<p class=\"legend marks\">{start}\
+         <span class=\"before\"><i aria-hidden=\"true\"></i> before the step</span> \
+         <span class=\"after\"><i aria-hidden=\"true\"></i> after it</span></p>\n\
+         <div class=\"charts\">{figures}</div>\n<p class=\"note\">Each step is driven by its own \
+         scenario, so heights compare within a step and not between steps. Zero stands on the floor.</p>"
+    )
 }

@@ -27,29 +27,41 @@ pub(crate) fn stores(client: Client) -> Step3Stores {
     (Arc::clone(&stores) as Arc<dyn TunnelStore>, stores)
 }
 
-/// A connected client.
+/// A connected client, which connects anew whenever it has to.
 pub(crate) async fn connect(redis_url: &str) -> Result<Client, ConnectError> {
-    let config = Config::from_url(redis_url).map_err(|error| ConnectError::Url {
+    let policy = ReconnectPolicy::new_exponential(0, 100, RECONNECT_PAUSE_MS_MAX, 2);
+    let client = unconnected(redis_url, Some(policy))?;
+    client.init().await.map_err(store_error)?;
+    Ok(client)
+}
+
+/// What a URL says.
+pub(super) fn config(redis_url: &str) -> Result<Config, ConnectError> {
+    Config::from_url(redis_url).map_err(|error| ConnectError::Url {
         option: "Redis URL",
         backend: Backend::Redis,
         reason: error.to_string(),
         example: "redis://127.0.0.1:6379/0",
-    })?;
-    let client = Builder::from_config(config)
+    })
+}
+
+/// A client that isn't connected yet.
+pub(super) fn unconnected(
+    redis_url: &str,
+    policy: Option<ReconnectPolicy>,
+) -> Result<Client, ConnectError> {
+    let mut builder = Builder::from_config(config(redis_url)?);
+    if let Some(policy) = policy {
+        builder.set_policy(policy);
+    }
+    let client = builder
         .with_performance_config(|performance| performance.default_command_timeout = REDIS_WAIT)
         .with_connection_config(|connection| {
             connection.connection_timeout = REDIS_WAIT;
             connection.tcp.nodelay = Some(true);
         })
-        .set_policy(ReconnectPolicy::new_exponential(
-            0,
-            100,
-            RECONNECT_PAUSE_MS_MAX,
-            2,
-        ))
         .build()
         .map_err(store_error)?;
-    client.init().await.map_err(store_error)?;
     Ok(client)
 }
 

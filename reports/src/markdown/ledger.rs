@@ -1,0 +1,122 @@
+//! The ledger as Markdown: `async-migration-results.md` is a report that begins with it.
+
+use unstall_results::comparison::{Metric, Verdict};
+use unstall_results::ledger::{CapacityRow, Ledger, Row, Step};
+
+use crate::{capacity, escape, numbers, ranking, vocabulary};
+use std::fmt::Write as _;
+
+/// Writes what became of each step, and of the capacity.
+pub(super) fn write(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
+    let summary = ledger.summary();
+    if !summary.is_empty() {
+        writeln!(out, "{}.\n", escape::markdown(&summary))?;
+    }
+    let with_start = ledger.has_start();
+    if with_start {
+        writeln!(
+            out,
+            "Each step against the state before it and against the start: values are start → before → after.\n\n\
+             | step | title | branch | risk | decision | p95 | p95 since start | blocked per 1 000 requests | threads |\n\
+             |---|---|---|---|---|---|---|---|---|"
+        )?;
+    } else {
+        writeln!(
+            out,
+            "| step | title | branch | risk | decision | p95 | blocked per 1 000 requests |\n|---|---|---|---|---|---|---|"
+        )?;
+    }
+    for (step, row) in ledger.rows() {
+        write_row(out, step, row, with_start)?;
+    }
+    writeln!(out)?;
+    write_capacities(out, &ledger.capacities)
+}
+
+fn write_row(out: &mut String, step: &Step, row: &Row, with_start: bool) -> std::fmt::Result {
+    let or_dash = |text: &str, written: fn(&str) -> String| match text {
+        "" => "–".to_owned(),
+        text => written(text),
+    };
+    let scenario = match step.rows.len() {
+        0 | 1 => String::new(),
+        _ => format!(" ({})", escape::markdown(&row.scenario)),
+    };
+    let endpoint = row.endpoint.as_ref().map_or_else(String::new, |endpoint| {
+        format!(" ({})", escape::markdown_code(endpoint))
+    });
+    write!(
+        out,
+        "| {}{scenario} | {} | {} | {} | {} **{}** | {}{endpoint} | ",
+        escape::markdown(&step.id),
+        or_dash(&step.title, escape::markdown),
+        or_dash(&step.branch, escape::markdown_code),
+        or_dash(&step.risk, escape::markdown),
+        vocabulary::verdict_sign(row.verdict),
+        vocabulary::decision(step.decision),
+        ranking::course(Metric::ResponseP95, row.p95_ms),
+    )?;
+    if with_start {
+        write!(out, "{} | ", since_start(row))?;
+    }
+    write!(
+        out,
+        "{} |",
+        ranking::course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000)
+    )?;
+    if with_start {
+        write!(out, " {} |", ranking::course(Metric::Threads, row.threads))?;
+    }
+    writeln!(out)
+}
+
+/// `−81 % (−83 … −79 %)`, with a sign where the comparison with the start is no pass.
+fn since_start(row: &Row) -> String {
+    let Some(since) = &row.since_start else {
+        return "–".to_owned();
+    };
+    let sign = match since.verdict {
+        Verdict::Pass => String::new(),
+        other => format!("{} ", vocabulary::verdict_sign(other)),
+    };
+    since.p95.as_ref().map_or_else(
+        || format!("{sign}–"),
+        |change| {
+            format!(
+                "{sign}{} ({})",
+                numbers::change(Metric::ResponseP95, change),
+                numbers::interval(Metric::ResponseP95, change)
+            )
+        },
+    )
+}
+
+fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "| capacity | objective | before | after | after ÷ before | the plan’s 30 to 40 % more |\n|---|---|---|---|---|---|"
+    )?;
+    for row in rows {
+        let version = |of| {
+            let (middle, interval) = capacity::estimate(of);
+            format!("{middle} ({interval})")
+        };
+        let ratio = capacity::ratio(row.ratio).map_or_else(
+            || "–".to_owned(),
+            |(middle, interval)| format!("{middle} ({interval})"),
+        );
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {ratio} | {} |",
+            escape::markdown(&row.scenario),
+            escape::markdown_code(&row.slo),
+            version(row.before),
+            version(row.after),
+            capacity::goal(row.goal)
+        )?;
+    }
+    writeln!(out)
+}

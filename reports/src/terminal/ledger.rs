@@ -1,0 +1,88 @@
+//! The ledger in a terminal: a line per measurement, after all that is said of each.
+
+use unstall_results::comparison::{Decision, Metric};
+use unstall_results::ledger::{Ledger, Row, Step};
+
+use super::{Page, align, fit};
+use crate::{capacity, escape, numbers, ranking, vocabulary};
+
+/// Writes what became of each step of a plan, and of the capacity; nothing of fewer than two.
+pub(super) fn write(page: &mut Page, ledger: &Ledger) {
+    let planned = || ledger.rows().filter(|(step, _)| step.is_planned);
+    if planned().count() < 2 {
+        return;
+    }
+    let title = page.paint("1", "Ledger");
+    page.line(&title);
+    page.wrapped("  ", &format!("{}.", ledger.summary()));
+    let with_start = ledger.has_start();
+    let values = if with_start {
+        "start → before → after"
+    } else {
+        "before → after"
+    };
+    let since = if with_start { "p95 since start" } else { "" };
+    let heads = [
+        "",
+        "step",
+        "",
+        &format!("p95 {values}"),
+        "blocked per 1 000",
+        since,
+        "threads",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let mut styles = vec!["2"];
+    for (step, row) in planned() {
+        rows.push(line(step, row));
+        styles.push(match step.decision {
+            Decision::Keep => "0",
+            Decision::Revert => "31",
+            Decision::Undecided => "33",
+        });
+    }
+    let widths = fit(&rows, page.style.width);
+    for (row, code) in rows.iter().zip(styles) {
+        let line = page.paint(code, &align(row, &widths));
+        page.line(&line);
+    }
+    for row in &ledger.capacities {
+        let label = format!("  Capacity, {}: ", escape::visible(&row.scenario));
+        let text = match capacity::ratio(row.ratio) {
+            Some((middle, interval)) => format!(
+                "{} → {}, {middle} ({interval}) with {}; the plan’s 30 to 40 % more: {}",
+                capacity::estimate(row.before).0,
+                capacity::estimate(row.after).0,
+                row.slo,
+                capacity::goal(row.goal)
+            ),
+            None => row.headline.clone(),
+        };
+        page.wrapped(&label, &text);
+    }
+    page.blank();
+}
+
+fn line(step: &Step, row: &Row) -> Vec<String> {
+    let id = match step.rows.len() {
+        0 | 1 => escape::visible(&step.id),
+        _ => escape::visible(&format!("{} {}", step.id, row.scenario)),
+    };
+    let change = row
+        .since_start
+        .as_ref()
+        .and_then(|since| since.p95.as_ref());
+    [
+        format!("  {}", vocabulary::verdict_sign(row.verdict)),
+        id,
+        vocabulary::decision(step.decision).to_owned(),
+        ranking::course(Metric::ResponseP95, row.p95_ms),
+        ranking::course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
+        change.map_or_else(String::new, |change| {
+            numbers::change(Metric::ResponseP95, change)
+        }),
+        ranking::course(Metric::Threads, row.threads),
+    ]
+    .map(|text| escape::plain_spaces(&text))
+    .to_vec()
+}
