@@ -14,7 +14,7 @@ use super::own_redis::OwnRedis;
 use super::service::{Running, Service, fresh_database, seeded_testbed, start_worker, succeed};
 
 /// The first, the last, and one in between: with stores of all three kinds.
-const STATES: [&str; 4] = ["start", "0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STATES: [&str; 4] = ["start", "0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 /// Connections that a pool of PostgreSQL has at most, pools of a service, and the worker's.
 const CONNECTIONS_MAX: i64 = 20 * 3 + 1;
 const PACE: [&str; 2] = ["--rate", "200"];
