@@ -197,6 +197,7 @@ async fn an_answer_that_two_store_is_there_once_as_far_as_it_came() {
             .expect("connects");
         for (earlier, kept, is_saved) in [
             ("Half ", whole_row(), true),
+            ("Half an answer's", whole_row(), true),
             (
                 "Half an answer's end",
                 answer("Half an answer's end"),
@@ -315,6 +316,28 @@ async fn a_worker_that_is_told_to_end_stores_what_it_has_said() {
     let stopped = stop(&service).await;
     assert_eq!(stopped["saved_partial"], false, "{stopped}");
     assert_eq!(stored(&database_url).await, rows);
+}
+
+#[tokio::test]
+async fn what_a_worker_cannot_store_as_it_ends_is_stored_by_the_next() {
+    let mut testbed = seeded_testbed();
+    let (_, database_url) = fresh_database(&testbed);
+    let service = Service::start("0,1", &database_url, &testbed.redis_url());
+    let mut worker = start_worker(&database_url, &testbed.redis_url(), &ENDLESS);
+    let mut stream = open_stream(&service, 0).await;
+    let mut body = read_pieces(&mut stream, 3).await;
+    testbed.kill_postgres().expect("it is ours");
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.wait().success());
+    // Its readers are told all the same.
+    body += &stream.text().await.expect("it ends");
+    testbed.revive_postgres().expect("it comes up");
+    assert_eq!(stored(&database_url).await, [question("x")]);
+
+    let _next = start_worker(&database_url, &testbed.redis_url(), &QUICK);
+    nothing_is_taken(&OwnRedis::of(&testbed)).await;
+    let said = messages(&body).concat();
+    assert_eq!(stored(&database_url).await, [question("x"), answer(&said)]);
 }
 
 #[tokio::test]

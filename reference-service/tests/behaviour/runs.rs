@@ -179,9 +179,11 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             assert_eq!(keys, ["chat:stream:reservation:c-0-1:s"], "steps {steps}");
             let rows = rows(&database_url).await;
             let kept = &rows.last().expect("a row").2;
-            // A stop that holds the loop holds its stream, too, and deletes it before the last
-            // pieces were read: in the original, what was kept can be more than what was heard.
-            let heard_less = steps == EXAMPLES[0] && kept.starts_with(&said);
+            // A stop that holds the loop holds its stream, too, if that is read there, and deletes
+            // it before the last pieces were: in the original, and with step 6 alone, what was kept
+            // can be more than what was heard.
+            let held_up = steps == EXAMPLES[0] || steps == "0,6";
+            let heard_less = held_up && kept.starts_with(&said);
             assert!(*kept == said || heard_less, "steps {steps}: {kept} {said}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),
