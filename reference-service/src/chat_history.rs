@@ -22,11 +22,11 @@ impl MessageBuffer {
         self.said.add(piece);
     }
 
-    /// Empties the buffer and gives what is to be stored of it: nothing if there is no text.
+    /// What is to be stored of it: nothing if there is no text. The buffer keeps it, since who
+    /// can't store it tries again.
     #[must_use]
-    pub fn flush(&mut self, id: String) -> Option<AgentMessage> {
-        let said = std::mem::take(&mut self.said);
-        (!said.message.is_empty()).then(|| AgentMessage::of(id, said))
+    pub fn message(&self, id: String) -> Option<AgentMessage> {
+        (!self.said.message.is_empty()).then(|| AgentMessage::of(id, self.said.clone()))
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_become_one_message_and_the_buffer_is_empty_again() {
+    fn pieces_become_one_message_however_often_it_is_asked_for() {
         let mut buffer = MessageBuffer::default();
         buffer.add_chunk(Answer::text("You "));
         buffer.add_chunk(Answer {
@@ -101,26 +101,27 @@ mod tests {
             tool_calls: r#"[{"name":"search"}]"#.to_owned(),
             thinking: Some("hm".to_owned()),
         };
-        assert_eq!(buffer.flush("m".to_owned()), Some(expected));
-        assert_eq!(buffer, MessageBuffer::default());
+        for _ in 0..2 {
+            assert_eq!(buffer.message("m".to_owned()).as_ref(), Some(&expected));
+        }
     }
 
     #[test]
     fn what_has_no_text_is_not_stored() {
         let mut buffer = MessageBuffer::default();
-        assert_eq!(buffer.flush("m".to_owned()), None);
+        assert_eq!(buffer.message("m".to_owned()), None);
         buffer.add_chunk(Answer {
             tool_calls: vec![json!({"name": "search"})],
             ..Answer::default()
         });
-        assert_eq!(buffer.flush("m".to_owned()), None);
+        assert_eq!(buffer.message("m".to_owned()), None);
     }
 
     #[test]
     fn a_plain_text_has_no_citations_and_an_empty_list_of_calls() {
         let mut buffer = MessageBuffer::default();
         buffer.add_chunk(Answer::text("x"));
-        let message = buffer.flush("m".to_owned()).expect("a text");
+        let message = buffer.message("m".to_owned()).expect("a text");
         assert_eq!((message.citations, message.thinking), (None, None));
         assert_eq!(message.tool_calls, "[]");
     }

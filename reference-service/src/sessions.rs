@@ -247,8 +247,8 @@ pub async fn stop(
     if task_id.is_some() {
         redis.pause(REVOKE_PAUSE).await?;
     }
-    let mut said = said_so_far(&mut *redis, &run).await?;
-    let message_id = match said.flush(answer_id(task_id)) {
+    let said = said_so_far(&mut *redis, &run).await?;
+    let message_id = match said.message(answer_id(task_id)) {
         Some(message) => {
             let history = &stores.history;
             let saved = history.save_answer(uid, conversation_id, &message).await?;

@@ -7,7 +7,7 @@ use crate::chat_history::AgentMessage;
 /// (`worker::journal`), with the same statements.
 pub trait HistoryStore: Send + Sync {
     /// INSERT what an agent has said, as far as it came. False if nothing was written: the
-    /// conversation isn't the user's, or as much is stored under the message's id already.
+    /// conversation isn't the user's, or more is stored under the message's id already.
     fn save_answer<'a>(
         &'a self,
         uid: &'a str,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{pieces, thinking};
 use super::cancellations::Cancellations;
@@ -20,6 +20,9 @@ use crate::stream_event::{self, Answer, Event};
 const DEFAULT_AGENT: &str = "default";
 /// Time between two prolongations of a silent run's keys: a tenth of the shortest life.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(60);
+/// How long a run that ends too soon tries to store what it has before its readers are told. What
+/// isn't stored by then is found again, by this worker or the next.
+const KEEP_WITHIN: Duration = Duration::from_millis(800);
 /// Tries of the last entry, and the pause after the first; it doubles after each. A reader
 /// stops at the first end that it sees, so a second one does no harm.
 const END_ATTEMPTS: u32 = 5;
@@ -88,27 +91,25 @@ impl Agent {
             },
         };
         drop(watch);
-        let (status, message) = match outcome {
-            Outcome::Completed => (RunStatus::Completed, "Completed".to_owned()),
+        let (status, message, is_kept) = match outcome {
+            Outcome::Completed => (RunStatus::Completed, "Completed".to_owned(), true),
             Outcome::Cancelled => (
                 RunStatus::Cancelled,
                 "Generation stopped by user".to_owned(),
+                true,
             ),
-            Outcome::Failed(reason) => {
-                self.keep(task, said).await;
-                (RunStatus::Error, reason)
-            }
+            Outcome::Failed(reason) => (RunStatus::Error, reason, self.keep(task, &said).await),
             Outcome::Gone => {
-                // Gone with its task, it was lost and not stopped.
-                if matches!(self.takings.ended(&taken).await, Ok(false)) {
-                    self.keep(task, said).await;
-                }
                 tracing::debug!(stream = run.stream_key(), "nobody listens any more");
+                // Gone with its task, it was lost and not stopped.
+                if !matches!(self.takings.ended(&taken).await, Ok(true)) {
+                    self.keep(task, &said).await;
+                }
                 return;
             }
         };
         self.end(&run, status, &message).await;
-        self.let_go(&taken).await;
+        self.let_go(&taken, is_kept).await;
     }
 
     /// Brings a run to its end that another worker began and can't: from its beginning if it
@@ -121,28 +122,33 @@ impl Agent {
             Err(error) => {
                 tracing::warn!(%error, stream = run.stream_key(), "a dead worker's run can't be read");
                 // It is found again.
-                return self.takings.forget(&taken);
+                return self.let_go(&taken, false).await;
             }
         };
         let is_gone = entries.is_empty();
         let mut said = MessageBuffer::default();
-        let mut has_ended = false;
+        let mut end = None;
         for event in entries.into_iter().filter_map(Event::read) {
             match event {
                 Event::Queued | Event::Start => (),
                 Event::Chunk(piece) => said.add_chunk(piece),
-                Event::End(_) => has_ended = true,
+                Event::End(status) => end = Some(status),
             }
         }
-        if !is_gone && !has_ended && said == MessageBuffer::default() {
-            return self.perform(taken).await;
-        }
-        if !is_gone && !has_ended {
-            self.keep(&taken.task, said).await;
-            self.end(&run, RunStatus::Error, "The agent's worker died")
-                .await;
-        }
-        self.let_go(&taken).await;
+        let is_kept = match end {
+            _ if is_gone => true,
+            None if said == MessageBuffer::default() => return self.perform(taken).await,
+            None => {
+                let is_kept = self.keep(&taken.task, &said).await;
+                self.end(&run, RunStatus::Error, "The agent's worker died")
+                    .await;
+                is_kept
+            }
+            // Its readers were told that it failed before it could be stored.
+            Some(RunStatus::Error) => self.keep(&taken.task, &said).await,
+            Some(_) => true,
+        };
+        self.let_go(&taken, is_kept).await;
     }
 
     async fn answer(
@@ -175,29 +181,46 @@ impl Agent {
                 .publish(run, stream_event::chunk(run, piece), None)
                 .await??;
         }
-        self.store(task, said).await?;
+        if let Some(message) = said.message(answer_id(Some(task.task_id.clone()))) {
+            self.journal.answer(task, &message).await?;
+        }
         Ok(())
     }
 
-    /// Stores what a run has said that ends too soon. If it can't be stored, its stream has it
-    /// until that expires.
-    async fn keep(&self, task: &Task, mut said: MessageBuffer) {
-        if let Err(error) = self.store(task, &mut said).await {
-            tracing::error!(%error, stream = task.run().stream_key(), "what was said is not stored");
+    /// Stores what there is of a run that ends too soon: what it has said, or else at least what
+    /// it was asked. False if that can't be done now.
+    async fn keep(&self, task: &Task, said: &MessageBuffer) -> bool {
+        let kept = async {
+            match said.message(answer_id(Some(task.task_id.clone()))) {
+                Some(message) => self.journal.answer(task, &message).await,
+                None if task.regenerate => Ok(()),
+                None => self.journal.question(task).await.map(drop),
+            }
+        };
+        let stream = task.run().stream_key();
+        match timeout(KEEP_WITHIN, kept).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error @ StoreError::Unavailable { .. })) => {
+                tracing::warn!(%error, stream, "what there is of a run is not stored yet");
+                false
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, stream, "what there is of a run is refused, now and later");
+                true
+            }
+            Err(_late) => {
+                tracing::warn!(stream, "what there is of a run is not stored yet");
+                false
+            }
         }
     }
 
-    async fn store(&self, task: &Task, said: &mut MessageBuffer) -> Result<(), StoreError> {
-        match said.flush(answer_id(Some(task.task_id.clone()))) {
-            Some(message) => self.journal.answer(task, &message).await,
-            None => Ok(()),
-        }
-    }
-
-    /// The run has ended, and nobody need look for it. If Redis can't be told, whoever finds it
-    /// sees its end.
-    async fn let_go(&self, taken: &Taken) {
-        if let Err(error) = self.takings.ended(taken).await {
+    /// The run has ended, and nobody need look for it, unless something of it is still to be
+    /// stored: then it is found again. If Redis can't be told, whoever finds it sees its end.
+    async fn let_go(&self, taken: &Taken, is_kept: bool) {
+        if !is_kept {
+            self.takings.forget(taken);
+        } else if let Err(error) = self.takings.ended(taken).await {
             tracing::debug!(%error, "a run that has ended stays in the list");
         }
     }

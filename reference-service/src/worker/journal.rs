@@ -77,7 +77,7 @@ impl Journal {
         .await
     }
 
-    /// Stores what was answered, unless as much is stored already.
+    /// Stores what was answered, unless more of it is stored already.
     ///
     /// # Errors
     /// [`StoreError`] if PostgreSQL doesn't answer for a minute, or refuses.
@@ -138,10 +138,7 @@ impl Patience {
 
 /// Tries while the server can't be reached: a restart shall cost nobody an answer. What is tried
 /// may have been done by a try that failed.
-async fn patiently<T, F>(
-    patience: Patience,
-    mut once: impl FnMut() -> F,
-) -> Result<T, StoreError>
+async fn patiently<T, F>(patience: Patience, mut once: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {

@@ -105,7 +105,7 @@ impl Takings {
         Ok(removed > 0)
     }
 
-    /// A task that couldn't be begun with; it is found again.
+    /// A task that isn't done with; it is found again.
     pub fn forget(&self, taken: &Taken) {
         self.lock().remove(&taken.text);
     }

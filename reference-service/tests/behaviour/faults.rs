@@ -14,25 +14,25 @@ use super::own_redis::OwnRedis;
 use super::service::{Running, Service, fresh_database, seeded_testbed, start_worker, succeed};
 
 /// The first, the last, and one in between: with stores of all three kinds.
-const STATES: [&str; 4] = ["start", "0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3,4"];
+const STATES: [&str; 4] = ["start", "0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 /// Connections that a pool of PostgreSQL has at most, pools of a service, and the worker's.
 const CONNECTIONS_MAX: i64 = 20 * 3 + 1;
 const PACE: [&str; 2] = ["--rate", "200"];
 
-/// A service and its worker on servers of their own.
-struct Stage {
+/// A service and its worker on servers that may be killed.
+struct Stage<'a> {
     steps: &'static str,
-    testbed: Testbed,
+    testbed: &'a mut Testbed,
     database: String,
     database_url: String,
     service: Service,
     worker: Running,
 }
 
-impl Stage {
-    fn set(steps: &'static str) -> Self {
-        let testbed = seeded_testbed();
-        let (database, database_url) = fresh_database(&testbed);
+impl<'a> Stage<'a> {
+    fn set(testbed: &'a mut Testbed, steps: &'static str) -> Self {
+        OwnRedis::whole(testbed).reset();
+        let (database, database_url) = fresh_database(testbed);
         let redis_url = testbed.redis_url();
         let mut options = vec!["--steps", steps, "--stream-idle-max", "2"];
         options.extend(["--database-url", &database_url, "--redis-url", &redis_url]);
@@ -49,7 +49,7 @@ impl Stage {
     }
 
     fn redis(&self) -> OwnRedis {
-        OwnRedis::of(&self.testbed)
+        OwnRedis::of(self.testbed)
     }
 
     fn clients_of_redis(&self) -> usize {
@@ -91,7 +91,7 @@ impl Stage {
 
         // Nobody answers, so that forty streams are there at once: none of the slots is lost.
         drop(self.worker);
-        let redis = OwnRedis::of(&self.testbed);
+        let redis = OwnRedis::of(self.testbed);
         let mut streams = Vec::new();
         for session in 0..40 {
             streams.push(open_stream(&self.service, session).await);
@@ -109,7 +109,7 @@ struct AtRest {
 }
 
 impl AtRest {
-    async fn of(stage: &Stage) -> Self {
+    async fn of(stage: &Stage<'_>) -> Self {
         Self {
             threads_and_tasks: Holdings::of(&stage.service).await.at_rest,
             clients_of_redis: stage.clients_of_redis(),
@@ -139,8 +139,9 @@ fn refused(server: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
+    let mut testbed = seeded_testbed();
     for steps in STATES {
-        let mut stage = Stage::set(steps);
+        let mut stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
@@ -160,8 +161,9 @@ async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_redis_is_503_and_a_new_one_is_found() {
+    let mut testbed = seeded_testbed();
     for steps in STATES {
-        let mut stage = Stage::set(steps);
+        let mut stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
@@ -181,8 +183,9 @@ async fn a_killed_redis_is_503_and_a_new_one_is_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_worker_cuts_streams_short_and_the_next_goes_on() {
+    let mut testbed = seeded_testbed();
     for steps in STATES {
-        let mut stage = Stage::set(steps);
+        let mut stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
@@ -226,8 +229,9 @@ async fn leave(service: &Service, path: &str, body: Value, after: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_leave_at_any_moment_take_nothing_along() {
+    let mut testbed = seeded_testbed();
     for steps in STATES {
-        let stage = Stage::set(steps);
+        let stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let new = serde_json::json!({ "user_id": "x", "title": "t", "status": "active",
                                       "project_ids": ["p-1"], "agent_ids": ["a-1"] });

@@ -8,7 +8,7 @@ use unstall_reference_service::run::Task;
 
 use super::STATES;
 use super::leaks::{open_stream, wait_until};
-use super::own_redis::OwnRedis;
+use super::own_redis::{OwnRedis, Reply};
 use super::runs::messages;
 use super::service::{
     Running, Service, fresh_database, seeded_testbed, shared_testbed, start_worker,
@@ -197,6 +197,7 @@ async fn an_answer_that_two_store_is_there_once_as_far_as_it_came() {
             .expect("connects");
         for (earlier, kept, is_saved) in [
             ("Half ", whole_row(), true),
+            ("Half an answer's", whole_row(), true),
             (
                 "Half an answer's end",
                 answer("Half an answer's end"),
@@ -247,6 +248,50 @@ async fn what_is_not_the_users_is_not_stored() {
     }
 }
 
+/// A stop takes most of a second, in which its service may die, too.
+#[tokio::test]
+async fn a_stop_that_was_cut_off_is_made_up_for_by_the_next() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in ["start", "0", "0,1,2a,2b"] {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let _worker = start_worker(&database_url, &redis.url, &ENDLESS);
+        let mut stream = open_stream(&service, 0).await;
+        read_pieces(&mut stream, 2).await;
+        let path = service.url("/api/v1/conversations/c-0-1/stop?session_id=s0");
+        let cut_off = tokio::spawn(reqwest::Client::new().post(path).send());
+        wait_until("the worker is told", async || {
+            redis.ask(&["EXISTS", "cancel:c-0-1:s0"]).number() == 1
+        })
+        .await;
+        service.program.signal(Signal::SIGKILL);
+        assert!(cut_off.await.expect("asked").is_err(), "steps {steps}");
+        wait_until("the worker has stopped", async || {
+            redis.ask(&["GET", "task:status:c-0-1:s0"]).text() == "cancelled"
+        })
+        .await;
+        let said: String = redis
+            .ask(&["XRANGE", STREAM, "-", "+"])
+            .list()
+            .into_iter()
+            .filter_map(|entry| {
+                let fields = entry.list().swap_remove(1).list();
+                let fields: Vec<String> = fields.into_iter().map(Reply::text).collect();
+                let at = fields.iter().position(|field| field == "content")?;
+                Some(fields[at + 1].clone())
+            })
+            .collect();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let stopped = stop(&service).await;
+        assert_eq!(stopped["saved_partial"], true, "steps {steps}: {stopped}");
+        let expected = [question("x"), answer(&said)];
+        assert_eq!(stored(&database_url).await, expected, "steps {steps}");
+        nothing_is_taken(&redis).await;
+    }
+}
+
 #[tokio::test]
 async fn a_worker_that_is_told_to_end_stores_what_it_has_said() {
     let testbed = shared_testbed();
@@ -271,6 +316,28 @@ async fn a_worker_that_is_told_to_end_stores_what_it_has_said() {
     let stopped = stop(&service).await;
     assert_eq!(stopped["saved_partial"], false, "{stopped}");
     assert_eq!(stored(&database_url).await, rows);
+}
+
+#[tokio::test]
+async fn what_a_worker_cannot_store_as_it_ends_is_stored_by_the_next() {
+    let mut testbed = seeded_testbed();
+    let (_, database_url) = fresh_database(&testbed);
+    let service = Service::start("0,1", &database_url, &testbed.redis_url());
+    let mut worker = start_worker(&database_url, &testbed.redis_url(), &ENDLESS);
+    let mut stream = open_stream(&service, 0).await;
+    let mut body = read_pieces(&mut stream, 3).await;
+    testbed.kill_postgres().expect("it is ours");
+    worker.signal(Signal::SIGTERM);
+    assert!(worker.wait().success());
+    // Its readers are told all the same.
+    body += &stream.text().await.expect("it ends");
+    testbed.revive_postgres().expect("it comes up");
+    assert_eq!(stored(&database_url).await, [question("x")]);
+
+    let _next = start_worker(&database_url, &testbed.redis_url(), &QUICK);
+    nothing_is_taken(&OwnRedis::of(&testbed)).await;
+    let said = messages(&body).concat();
+    assert_eq!(stored(&database_url).await, [question("x"), answer(&said)]);
 }
 
 #[tokio::test]

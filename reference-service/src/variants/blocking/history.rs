@@ -92,7 +92,10 @@ impl WorkerHistory {
         self.on_connection(|connection| {
             let stored = insert_answer(connection, &task.user_id, &task.conversation_id, message)?;
             if !stored {
-                tracing::debug!(id = message.id, "the answer is stored already");
+                tracing::debug!(
+                    id = message.id,
+                    "not stored: more of the answer is, or the conversation is gone"
+                );
             }
             Ok(())
         })
