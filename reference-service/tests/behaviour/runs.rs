@@ -180,8 +180,10 @@ async fn a_stopped_run_ends_and_what_it_said_is_kept() {
             let rows = rows(&database_url).await;
             let kept = &rows.last().expect("a row").2;
             // A stop that holds the loop holds its stream, too, and deletes it before the last
-            // pieces were read: in the original, what was kept can be more than what was heard.
-            let heard_less = steps == EXAMPLES[0] && kept.starts_with(&said);
+            // pieces were read: in the original, what was kept can be more than what was heard. So
+            // can it with step 6 alone, whose reader is on the loop that a stop still holds.
+            let holds_its_stream = steps == EXAMPLES[0] || steps == "0,6";
+            let heard_less = holds_its_stream && kept.starts_with(&said);
             assert!(*kept == said || heard_less, "steps {steps}: {kept} {said}");
             let expected = [
                 row("HUMAN", "ACTIVE", "x"),
