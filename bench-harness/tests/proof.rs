@@ -152,8 +152,9 @@ impl Proved {
         let mut findings = blocking.map(|route| route["findings"].as_array().expect("findings"));
         findings.any(|of| {
             of.iter().all(|finding| {
-                let file = finding["blamed"]["file"].as_str().unwrap_or_default();
-                finding["class"] == "lock" && !file.contains(VARIANTS)
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let is_lock = text(&finding["sentence"]).starts_with("lock in futex");
+                is_lock && !text(&finding["blamed"]["file"]).contains(VARIANTS)
             })
         })
     }
