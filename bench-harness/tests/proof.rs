@@ -84,9 +84,22 @@ fn start(reference: PathBuf) -> Stand {
 }
 
 impl Stand {
-    /// Proves the service with these steps, by one scenario. Each proof has new accounts of its
-    /// own, under its name.
+    /// Proves the service with these steps, by one scenario, anew where a lock was met by chance.
     fn prove(&self, name: &str, scenario: &str, steps: &str) -> Proved {
+        let proofs = (1..=3).map(|attempt| self.prove_once(name, attempt, scenario, steps));
+        let mut met_locks = None;
+        for proved in proofs {
+            if !proved.met_a_lock_by_chance() {
+                return proved;
+            }
+            eprintln!("once more: {}", proved.said);
+            met_locks = Some(proved);
+        }
+        met_locks.expect("three proofs")
+    }
+
+    /// Each proof has new accounts of its own, under its name.
+    fn prove_once(&self, name: &str, attempt: u32, scenario: &str, steps: &str) -> Proved {
         let target = format!(
             "'{}' --steps {steps} --notify-url {} --port {{port}}",
             self.reference.display(),
@@ -99,7 +112,7 @@ impl Stand {
             .env("REDIS_URL", self.testbed.redis_url())
             .env("UNSTALL_COMMIT", name);
         if scenario == "every-route" {
-            let accounts = format!("new_accounts={name}");
+            let accounts = format!("new_accounts={name}-{attempt}");
             // One round for each of the two users.
             command.args(["--requests", "2", "--var", &accounts]);
         }
@@ -127,6 +140,23 @@ impl Proved {
             .filter(|route| route["verdict"] == verdict)
             .map(|route| route["route"].as_str().expect("a route"))
             .collect()
+    }
+
+    /// A lock of a library that another thread holds for an instant, so of the runtime's timers, is
+    /// waited for now and then, in any state. The proof says so, rightly; but it isn't a step's.
+    fn met_a_lock_by_chance(&self) -> bool {
+        let blocking = self
+            .routes()
+            .iter()
+            .filter(|of| of["verdict"] == "blocking");
+        let mut findings = blocking.map(|route| route["findings"].as_array().expect("findings"));
+        findings.any(|of| {
+            of.iter().all(|finding| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let is_lock = text(&finding["sentence"]).starts_with("lock in futex");
+                is_lock && !text(&finding["blamed"]["file"]).contains(VARIANTS)
+            })
+        })
     }
 
     /// Whether this kernel can't catch calls: then there is nothing to prove, and it must say so.
