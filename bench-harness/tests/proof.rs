@@ -151,11 +151,13 @@ impl Proved {
             .filter(|of| of["verdict"] == "blocking");
         let mut findings = blocking.map(|route| route["findings"].as_array().expect("findings"));
         findings.any(|of| {
-            of.iter().all(|finding| {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let is_lock = text(&finding["sentence"]).starts_with("lock in futex");
-                is_lock && !text(&finding["blamed"]["file"]).contains(VARIANTS)
-            })
+            let mut all = of.iter();
+            !of.is_empty()
+                && all.all(|finding| {
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    let is_lock = text(&finding["sentence"]).starts_with("lock in futex");
+                    is_lock && !text(&finding["blamed"]["file"]).contains(VARIANTS)
+                })
         })
     }
 

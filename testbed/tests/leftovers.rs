@@ -25,7 +25,10 @@ struct Holder {
 }
 
 fn hold() -> Outcome<Holder> {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_unstall-testbed"))
+    // A shell ignores Ctrl-C for what it starts in the background, and so would all that comes of it.
+    let mut process = Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(env!("CARGO_BIN_EXE_unstall-testbed"))
         .env_remove("DATABASE_URL")
         .env_remove("REDIS_URL")
         .process_group(0)
