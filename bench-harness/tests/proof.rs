@@ -7,18 +7,29 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
-use unstall_testbed::{GuardedCommand, IdentityStub, Options, StopSignal, Testbed};
+use unstall_testbed::{
+    GuardedCommand, Hub, HubStub, IdentityStub, ListenerStub, Options, StopSignal, Testbed,
+    TrackerStub,
+};
 
 const TEMPLATE: &str = "proof_template";
 /// Every step that has stores.
-const ALL: &str = "0,1,2a,2b,2c,2d,3,4";
+const ALL: &str = "0,1,2a,2b,2c,2d,2e,3,4,5,6";
+/// What the code host has.
+const HUB: Hub = Hub {
+    installations: 2,
+    repositories: 5,
+};
 /// Where the blocking stores are.
 const VARIANTS: &str = "reference-service/src/variants/blocking/";
 
 /// The servers behind the service, shared by all tests; the testbed's guard ends them.
 struct Stand {
     testbed: Testbed,
-    hook: IdentityStub,
+    identity: IdentityStub,
+    hub: HubStub,
+    tracker: TrackerStub,
+    listener: ListenerStub,
     _worker: Child,
     database_url: String,
     reference: PathBuf,
@@ -76,7 +87,10 @@ fn start(reference: PathBuf) -> Stand {
     let worker = testbed.guard().spawn(worker, StopSignal::Term);
     Stand {
         _worker: worker.expect("the worker starts"),
-        hook: IdentityStub::start(Duration::ZERO).expect("a hook"),
+        identity: IdentityStub::start(Duration::ZERO).expect("an identity service"),
+        hub: HubStub::start(Duration::ZERO, HUB).expect("a code host"),
+        tracker: TrackerStub::start(Duration::ZERO, 10).expect("an issue tracker"),
+        listener: ListenerStub::start(Duration::ZERO).expect("mail and analytics"),
         testbed,
         database_url,
         reference,
@@ -101,15 +115,20 @@ impl Stand {
     /// Each proof has new accounts of its own, under its name.
     fn prove_once(&self, name: &str, attempt: u32, scenario: &str, steps: &str) -> Proved {
         let target = format!(
-            "'{}' --steps {steps} --notify-url {} --port {{port}}",
-            self.reference.display(),
-            self.hook.hook_url()
+            "'{}' --steps {steps} --port {{port}}",
+            self.reference.display()
         );
         let mut command = Command::new(env!("CARGO_BIN_EXE_unstall"));
         command
             .args(["prove", scenario, "--target", &target, "--json"])
             .env("DATABASE_URL", &self.database_url)
             .env("REDIS_URL", self.testbed.redis_url())
+            .env("NOTIFY_URL", self.identity.hook_url())
+            .env("IDENTITY_URL", self.identity.url())
+            .env("HUB_URL", self.hub.url())
+            .env("TRACKER_URL", self.tracker.url())
+            .env("MAIL_URL", self.listener.mail_url())
+            .env("ANALYTICS_URL", self.listener.analytics_url())
             .env("UNSTALL_COMMIT", name);
         if scenario == "every-route" {
             let accounts = format!("new_accounts={name}-{attempt}");
@@ -184,7 +203,7 @@ fn with_all_steps_async_every_route_is_proven() {
     assert_eq!(proved.document["verdict"], "proven");
     assert_eq!(proved.document["proof"]["commit"], "all");
     assert_eq!(proved.with_verdict("proven").len(), proved.routes().len());
-    assert!(proved.routes().len() >= 22, "{}", proved.said);
+    assert!(proved.routes().len() >= 36, "{}", proved.said);
     for route in proved.routes() {
         assert!(route["requests"].as_u64() > Some(0), "{route}");
         assert_eq!(route["failures"], serde_json::json!([]), "{route}");
@@ -217,19 +236,19 @@ fn a_route_that_no_scenario_asks_for_is_unproven() {
     );
 }
 
-/// A step that has not landed: the file of its blocking stores, the server they wait for, and
+/// A step that has not landed: the files of its blocking stores, the server they wait for, and
 /// the routes that use them.
 struct Blocking {
     step: &'static str,
-    file: &'static str,
+    files: &'static [&'static str],
     server: &'static str,
     routes: &'static [&'static str],
 }
 
-const BLOCKING: [Blocking; 7] = [
+const BLOCKING: [Blocking; 9] = [
     Blocking {
         step: "1",
-        file: "streams.rs",
+        files: &["streams.rs"],
         server: "redis",
         routes: &[
             "GET /api/v1/conversations/{id}/active-session",
@@ -242,7 +261,7 @@ const BLOCKING: [Blocking; 7] = [
     },
     Blocking {
         step: "2a",
-        file: "postgres.rs",
+        files: &["postgres.rs"],
         server: "postgres",
         routes: &[
             "GET /api/v1/usage/usage",
@@ -253,23 +272,25 @@ const BLOCKING: [Blocking; 7] = [
     },
     Blocking {
         step: "2b",
-        file: "history.rs",
+        files: &["history.rs"],
         server: "postgres",
         routes: &["POST /api/v1/conversations/{id}/stop"],
     },
     Blocking {
         step: "2c",
-        file: "sharing.rs",
+        files: &["sharing.rs"],
         server: "postgres",
         routes: &[
             "DELETE /api/v1/conversations/{id}/access",
             "GET /api/v1/conversations/{id}/shared-emails",
             "POST /api/v1/conversations/share",
+            "POST /api/v2/search",
+            "POST /api/v2/search/",
         ],
     },
     Blocking {
         step: "2d",
-        file: "auth.rs",
+        files: &["auth.rs"],
         server: "postgres",
         routes: &[
             "GET /api/v1/providers/me",
@@ -281,21 +302,55 @@ const BLOCKING: [Blocking; 7] = [
         ],
     },
     Blocking {
+        step: "2e",
+        files: &["repositories.rs"],
+        server: "postgres",
+        routes: &[
+            "GET /api/v1/github/project-structure",
+            "GET /api/v1/github/project-structure/",
+            "GET /api/v1/github/user-repos",
+            "GET /api/v1/github/user-repos/",
+        ],
+    },
+    Blocking {
         step: "3",
-        file: "redis.rs",
+        files: &["redis.rs"],
         server: "redis",
         routes: &[
             "GET /api/v1/github/get-branch-list",
             "GET /api/v1/github/get-branch-list/",
+            "GET /api/v1/github/project-structure",
+            "GET /api/v1/github/project-structure/",
             "GET /api/v1/tunnel/workspace/{id}",
             "GET /api/v1/tunnel/workspace/{id}/socket-status",
         ],
     },
     Blocking {
         step: "4",
-        file: "notifier.rs",
+        files: &["hub.rs", "notifier.rs", "service_client.rs"],
         server: "127.0.0.1:",
-        routes: &["POST /api/v1/signup/"],
+        routes: &[
+            "GET /api/v1/github/user-repos",
+            "GET /api/v1/github/user-repos/",
+            "GET /api/v1/integrations/issues/{id}",
+            "POST /api/v1/conversations",
+            "POST /api/v1/conversations/share",
+            "POST /api/v1/conversations/{id}/message",
+            "POST /api/v1/login",
+            "POST /api/v1/login/",
+            "POST /api/v1/signup/",
+        ],
+    },
+    Blocking {
+        step: "5",
+        files: &["search.rs"],
+        server: "postgres",
+        routes: &[
+            "POST /api/v1/search",
+            "POST /api/v1/search/",
+            "POST /api/v2/search",
+            "POST /api/v2/search/",
+        ],
     },
 ];
 
@@ -340,7 +395,7 @@ fn assert_names_its_lines(blocking: &Blocking, route: &Value) {
         let stack = finding["stack"].as_array().expect("a stack");
         let comes_through = |frame: &Value| {
             let file = frame["file"].as_str().unwrap_or_default();
-            file.contains(VARIANTS) && file.ends_with(blocking.file)
+            file.contains(VARIANTS) && blocking.files.iter().any(|own| file.ends_with(own))
         };
         names_its_own |= stack.iter().any(comes_through) && target.contains(blocking.server);
     }

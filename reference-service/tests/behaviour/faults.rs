@@ -141,7 +141,7 @@ fn refused(server: &str) -> String {
 async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
     let mut testbed = seeded_testbed();
     for steps in STATES {
-        let mut stage = Stage::set(&mut testbed, steps);
+        let stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
@@ -163,7 +163,7 @@ async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
 async fn a_killed_redis_is_503_and_a_new_one_is_found() {
     let mut testbed = seeded_testbed();
     for steps in STATES {
-        let mut stage = Stage::set(&mut testbed, steps);
+        let stage = Stage::set(&mut testbed, steps);
         let at_rest = AtRest::of(&stage).await;
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;

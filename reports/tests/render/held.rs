@@ -1,8 +1,22 @@
 //! Streams held open beside the load: the page says how many each version took.
 
 use unstall_reports::{Entry, Report, html};
-use unstall_results::record::{BackgroundSamples, ErrorKind};
+use unstall_results::record::{BackgroundSamples, ErrorKind, RunRecord};
 use unstall_results::synthetic::{EndpointSpec, record};
+
+fn report(record: &RunRecord) -> Report<'_> {
+    Report {
+        title: "Held".to_owned(),
+        generated_utc: "2026-01-01T00:00:00Z".to_owned(),
+        command: "unstall report a.json".to_owned(),
+        certificate: None,
+        last_state: None,
+        entries: vec![Entry {
+            record,
+            comparison: None,
+        }],
+    }
+}
 
 #[test]
 fn the_environment_says_how_many_streams_each_version_held() {
@@ -21,16 +35,6 @@ fn the_environment_says_how_many_streams_each_version_held() {
             ..BackgroundSamples::default()
         });
     }
-    let report = |record| Report {
-        title: "Held".to_owned(),
-        generated_utc: "2026-01-01T00:00:00Z".to_owned(),
-        command: "unstall report a.json".to_owned(),
-        certificate: None,
-        entries: vec![Entry {
-            record,
-            comparison: None,
-        }],
-    };
     let page = html::render(&report(&record));
     let fact = "Streams held open</dt><dd>1\u{202F}000 asked for; open: before 38 to 41, after 1\u{202F}000";
     assert!(page.contains(fact), "{page}");

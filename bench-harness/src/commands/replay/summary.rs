@@ -145,7 +145,7 @@ pub(crate) fn for_readers(state: &LastState) -> reports::LastState {
             proof.routes.len(),
             proof.routes.iter().map(requests).sum::<u64>()
         );
-        let holds = match proof::overall(&proof.routes) {
+        let holds = match unstall_bench_harness::proof::overall(&proof.routes) {
             RouteVerdict::Blocking => Some(false),
             RouteVerdict::Proven if !proof.interrupted => Some(true),
             RouteVerdict::Proven | RouteVerdict::Unproven => None,
