@@ -47,7 +47,7 @@ const STRETCHES_BESIDE_POLLS: f64 = 2.0;
 const STRETCH: Duration = Duration::from_secs(3);
 /// For a watch to find the loops before its stretch begins.
 const ATTACHED_WITHIN: Duration = Duration::from_millis(1_500);
-const PAIRS: usize = 12;
+const PAIRS: usize = 24;
 
 type Failure = Box<dyn Error>;
 

@@ -51,7 +51,7 @@ servers=
 trap '[ -z "$servers" ] || { kill "$servers" 2>/dev/null; wait "$servers" 2>/dev/null; } || true' EXIT
 # What an earlier run has left there would be taken for an answer.
 : >"$keep/servers"
-"$programs/unstall-testbed" --delayed >"$keep/servers" &
+"$programs/unstall-testbed" >"$keep/servers" &
 servers=$!
 for ((wait = 0; wait < 300; wait++)); do
     grep -q Ctrl-C "$keep/servers" && break

@@ -2,7 +2,7 @@
 //!
 //! `/proc` tells a waiting thread's stack and instruction pointers, but not its frame pointer.
 //! Unwind tables get by without it until they meet a function that needs it. There the function's
-//! own beginning tells how far above the stack pointer it is ([`prologue`]); where that doesn't tell,
+//! own beginning tells how far above the stack pointer it is (`prologue.rs`); where that doesn't tell,
 //! it is found as the lowest place above the stack pointer that looks like a frame (a saved frame
 //! pointer further up, and a return address behind a call instruction) and whose chain goes on like
 //! that.
