@@ -191,13 +191,7 @@ fn assemble(
 ) -> MeasuredBlock {
     let probe_path = spec.probe.as_ref().map(|probe| probe.path.as_str());
     let (delta, mut warnings) = monitor_delta(plan, probe_path, &surroundings);
-    let delta = delta.filter(|delta| {
-        let is_whole = !misses_requests(&delta.monitor, &measurement.endpoints);
-        if !is_whole {
-            warnings.push(REQUESTS_UNSEEN.to_owned());
-        }
-        is_whole
-    });
+    let delta = delta.filter(|delta| sees_all(delta, &measurement, &mut warnings));
     let stalls = match delta {
         Some(_) => found_stalls(plan, &surroundings, &mut measurement, &mut warnings),
         None => None,
@@ -252,6 +246,15 @@ fn assemble(
         probe_refusal,
         watch_refusal,
     }
+}
+
+/// Whether the monitor counted what was sent: else its counts are left out.
+fn sees_all(delta: &Delta, measurement: &BlockMeasurement, warnings: &mut Vec<String>) -> bool {
+    let misses = misses_requests(&delta.monitor, &measurement.endpoints);
+    if misses {
+        warnings.push(REQUESTS_UNSEEN.to_owned());
+    }
+    !misses
 }
 
 /// What the probe saw, with what its route did, and why it can't be used.

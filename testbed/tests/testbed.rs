@@ -106,7 +106,7 @@ fn a_killed_postgres_comes_back_with_what_was_committed() -> Outcome {
     let mut testbed = Testbed::start(&Options::default())?;
     let address = testbed.postgres_address();
     testbed.create_template("kept", |url| {
-        Ok(sql(url, "CREATE TABLE rows (number integer)").map(drop)?)
+        sql(url, "CREATE TABLE rows (number integer)").map(drop)
     })?;
     let url = testbed.reset_database("kept", "own")?;
     for number in 1..=3 {

@@ -71,21 +71,22 @@ pub(super) fn record(mut seen: Seen, options: &ImportOptions) -> Result<RunRecor
         },
         load,
         step: None,
-        arms: BTreeMap::from([(
-            ONLY.to_owned(),
-            Arm {
-                command: None,
-                url: seen.url.clone(),
-                git: None,
-                access: None,
-                imported: Some(imported),
-            },
-        )]),
+        arms: BTreeMap::from([(ONLY.to_owned(), arm(&seen, imported))]),
         blocks: vec![block(seen, level, begun)],
         interrupted: false,
         merged: None,
         contrast: None,
     })
+}
+
+fn arm(seen: &Seen, imported: Imported) -> Arm {
+    Arm {
+        command: None,
+        url: seen.url.clone(),
+        git: None,
+        access: None,
+        imported: Some(imported),
+    }
 }
 
 /// Gives the only endpoint the name that the user has for it.
