@@ -11,10 +11,13 @@ use thiserror::Error;
 pub struct ServiceUrl(Uri);
 
 impl ServiceUrl {
-    /// The address of a path, which begins with a slash, below this one.
+    /// The address of a path, which begins with a slash, below this one; of an empty one, itself.
     #[must_use]
     pub fn at(&self, path: &str) -> String {
         let base = self.to_string();
+        if path.is_empty() {
+            return base;
+        }
         format!("{}{path}", base.trim_end_matches('/'))
     }
 }
@@ -68,5 +71,7 @@ mod tests {
             let url: ServiceUrl = base.parse().expect("good");
             assert_eq!(url.at("/graphql"), "http://127.0.0.1:9000/graphql");
         }
+        let hook: ServiceUrl = "http://127.0.0.1:9000/emails/".parse().expect("good");
+        assert_eq!(hook.at(""), "http://127.0.0.1:9000/emails/");
     }
 }

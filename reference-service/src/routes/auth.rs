@@ -1,6 +1,7 @@
 //! `POST /signup`, `POST /sso/login` and `GET /providers/me`: accounts and the ways to sign in.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
@@ -17,6 +18,7 @@ use crate::email;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::stores::{Backend, StoreError, Stores};
+use crate::to_its_end::ToItsEnd;
 use crate::validation::{self, Body};
 
 /// Characters of an id that somebody else made.
@@ -29,7 +31,7 @@ pub(super) async fn sign_up(
     headers: HeaderMap,
     body: JsonText,
 ) -> Response {
-    match answer_sign_up(&app, &client(peer, &headers), body).await {
+    match answer_sign_up(&app, client(peer, &headers), body).await {
         Ok(answer) => without_content_type(answer.into_response()),
         Err(Refusal::Store(error)) => Refusal::Store(error).into_response(),
         Err(refusal) => without_content_type(refusal.into_response()),
@@ -38,12 +40,18 @@ pub(super) async fn sign_up(
 
 async fn answer_sign_up(
     app: &App,
-    client: &Client,
+    client: Client,
     body: JsonText,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sign_up(body.bytes()).map_err(Refusal::BadRequest)?;
     app.open_session().await;
-    let outcome = app.stores.auth.sign_up(&request, client).await?;
+    // Several commits: a client that leaves leaves none of them out.
+    let auth = Arc::clone(&app.stores.auth);
+    let (outcome, request) = ToItsEnd::new(async move {
+        let outcome = auth.sign_up(&request, &client).await?;
+        Ok((outcome, request))
+    })
+    .await?;
     let conflict = |reason: &str| Err(Refusal::Conflict(reason.to_owned()));
     let (status, uid, exists, needs_github_linking) = match outcome {
         SignedUp::Exists {
@@ -89,7 +97,9 @@ pub(super) async fn sso_login(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let request = parse_sso_login(body.object()?, client(peer, &headers))?;
     app.open_session().await;
-    match app.stores.auth.sign_in(&request).await? {
+    // As above.
+    let auth = Arc::clone(&app.stores.auth);
+    match ToItsEnd::new(async move { auth.sign_in(&request).await }).await? {
         SignedIn::Success {
             user,
             needs_github_linking,

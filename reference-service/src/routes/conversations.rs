@@ -1,6 +1,7 @@
 //! `POST /conversations`: a new conversation, after the usage check.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
@@ -15,6 +16,7 @@ use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::service_client::Services;
 use crate::stores::Stores;
+use crate::to_its_end::ToItsEnd;
 use crate::usage::Window;
 use crate::validation::{self, Body, FieldError, Query};
 
@@ -30,7 +32,14 @@ pub(super) async fn create(
     let new = parse(Query::new(query), body.object(), &caller.uid)?;
     app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
-    match app.stores.conversations.create(&new).await? {
+    // A client that leaves between two of its statements leaves no half of a conversation.
+    let conversations = Arc::clone(&app.stores.conversations);
+    let (created, new) = ToItsEnd::new(async move {
+        let created = conversations.create(&new).await?;
+        Ok((created, new))
+    })
+    .await?;
+    match created {
         Created::Yes => {
             let event = announcements::conversation_created(&new.user_id, &new.id);
             Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
