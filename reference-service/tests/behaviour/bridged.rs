@@ -174,8 +174,9 @@ async fn what_the_bridge_has_taken_is_done_after_term_or_told() {
         service.terminate();
         assert!(service.wait().success());
         let log = service.program.log();
-        let told = format!("mail: {MAILS} jobs are left undone at the end");
-        assert_eq!(log.contains(&told), !done, "{path}: {log}");
+        // How many depends on how long the shares took: the first may have been given up by then.
+        let told = log.contains("jobs are left undone at the end");
+        assert_eq!(told, !done, "{path}: {log}");
         if done {
             assert_eq!(server.counts(path).requests, MAILS);
         }

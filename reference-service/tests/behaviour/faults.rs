@@ -18,6 +18,10 @@ const STATES: [&str; 4] = ["start", "0", "0,1,2a", "0,1,2a,2b,2c,2d,2e,3,4,5,6"]
 /// Connections that a pool of PostgreSQL has at most, pools of a service, and the worker's.
 const CONNECTIONS_MAX: i64 = 20 * 3 + 1;
 const PACE: [&str; 2] = ["--rate", "200"];
+/// Slots that streams and sessions share before step 6.
+const SLOTS: usize = 40;
+/// A time that only a lost slot needs.
+const SLOT_WAIT: Duration = Duration::from_secs(30);
 
 /// A service and its worker on servers that may be killed.
 struct Stage<'a> {
@@ -92,14 +96,34 @@ impl<'a> Stage<'a> {
         // Nobody answers, so that forty streams are there at once: none of the slots is lost.
         drop(self.worker);
         let redis = OwnRedis::of(self.testbed);
+        let speaking = tokio::spawn(speak(OwnRedis::of(self.testbed)));
         let mut streams = Vec::new();
-        for session in 0..40 {
-            streams.push(open_stream(&self.service, session).await);
+        for session in 0..SLOTS {
+            let opened = tokio::time::timeout(SLOT_WAIT, open_stream(&self.service, session)).await;
+            streams.push(opened.unwrap_or_else(|_| {
+                panic!("steps {steps}: of {SLOTS} slots only {session} are there")
+            }));
         }
-        (0..40).for_each(|session| end_run(&redis, session));
+        speaking.abort();
+        // It is told to end within its next pause.
+        let _aborted = speaking.await;
+        (0..SLOTS).for_each(|session| end_run(&redis, session));
         for stream in streams {
             stream.text().await.expect("it ends");
         }
+    }
+}
+
+/// Keeps the runs of streams that nobody answers from being idle: one that ends by its silence
+/// would give its slot to the next, and a lost slot would go unseen.
+async fn speak(redis: OwnRedis) {
+    let said = ["NOMKSTREAM", "*", "type", "chunk", "content", "a"];
+    loop {
+        for session in 0..SLOTS {
+            let stream = format!("chat:stream:c-0-1:s{session}");
+            redis.ask(&[&["XADD", &*stream][..], &said].concat());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use unstall_testbed::{DelayProxy, Testbed};
 
 use super::leaks::{Holdings, MESSAGE, create, end_run, open_stream, wait_until};
@@ -147,9 +148,19 @@ async fn who_comes_while_a_run_speaks_misses_nothing() {
     }
 }
 
+/// Each stream takes a descriptor here and one in the service, which inherits the limit; a shell's
+/// usual one is 1024.
+fn allow_descriptors(needed: u64) {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it may be asked");
+    if soft < needed {
+        setrlimit(Resource::RLIMIT_NOFILE, needed, hard).expect("the hard limit is high enough");
+    }
+}
+
 #[tokio::test]
 async fn a_thousand_idle_streams_hold_eight_connections_and_no_thread() {
     const STREAMS: usize = 1000;
+    allow_descriptors(4096);
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
     let (_, database_url) = fresh_database(testbed);
