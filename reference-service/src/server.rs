@@ -19,6 +19,7 @@ use crate::run_stream::RunStreams;
 use crate::start_faults::StartFaults;
 use crate::steps::{Step, Steps, Variant};
 use crate::thread_slots::{Sessions, ThreadSlots};
+use crate::to_its_end;
 use crate::variants::threads::CallPool;
 use crate::variants::{self, Addresses, ConnectError};
 
@@ -184,10 +185,17 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        result = async { server.await } => result.map_err(ServeError::Server)?,
+        result = to_the_end(server) => result.map_err(ServeError::Server)?,
         () = drained => tracing::warn!("requests still in flight after {} s are dropped", DRAIN.as_secs()),
     }
     services.close(BRIDGES).await;
+    Ok(())
+}
+
+/// Serves until the last request is answered, and what clients that have left had begun is done.
+async fn to_the_end(server: impl IntoFuture<Output = io::Result<()>>) -> io::Result<()> {
+    server.await?;
+    to_its_end::all_have_ended().await;
     Ok(())
 }
 

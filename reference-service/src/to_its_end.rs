@@ -6,11 +6,40 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use crate::stores::{StoreError, StoreFuture};
+
+/// Works whose clients have left, and that go on.
+static GOING_ON: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// One of them, until it is dropped.
+struct GoingOn;
+
+impl GoingOn {
+    fn one_more() -> Self {
+        GOING_ON.send_modify(|works| *works += 1);
+        Self
+    }
+}
+
+impl Drop for GoingOn {
+    fn drop(&mut self) {
+        GOING_ON.send_modify(|works| *works -= 1);
+    }
+}
+
+/// Waits until no work goes on whose client has left: a service that ends before it would leave it
+/// half-way after all.
+pub async fn all_have_ended() {
+    let mut going_on = GOING_ON.subscribe();
+    // The sender is never dropped: there is no error.
+    drop(going_on.wait_for(|works| *works == 0).await);
+}
 
 /// Work on the stores that ends also if nobody waits for it any longer.
 ///
@@ -49,8 +78,10 @@ impl<T: Send + 'static> Drop for ToItsEnd<T> {
         let Some(work) = self.work.take() else {
             return;
         };
+        let going_on = GoingOn::one_more();
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                let _until_the_end = going_on;
                 if let Err(error) = work.await {
                     tracing::warn!(%error, "work whose client has left failed");
                 }
@@ -88,8 +119,16 @@ mod tests {
             part = parts.recv() => assert_eq!(part, Some(1)),
         }
         drop(work);
+        let all_ended = all_have_ended();
+        tokio::pin!(all_ended);
+        tokio::select! {
+            biased;
+            () = &mut all_ended => panic!("it goes on"),
+            () = tokio::task::yield_now() => (),
+        }
         go_on.send(()).expect("it still listens");
         assert_eq!(parts.recv().await, Some(2));
+        all_ended.await;
     }
 
     #[tokio::test]
