@@ -2,24 +2,38 @@
 //!
 //! Pieces of an answer are gathered in a [`MessageBuffer`] and stored in one statement, when the
 //! answer is whole, when its user has stopped it, or when its worker ends. Whoever stores it gives
-//! it the same id, so that an answer that two of them store is there once, as far as it came.
+//! it the same id, so that an answer that two of them store is there once, as far as either has it:
+//! its worker all that it said, others what the run's stream still has.
 
 use serde_json::Value;
 
 use crate::conversation::fresh_id;
-use crate::stream_event::Answer;
+use crate::run::{RunStatus, STREAM_ENTRIES_MAX};
+use crate::stream_event::{Answer, Entry, Event};
+
+/// More than a stream ever has of entries that are no pieces: queued, start (one per worker that
+/// begins anew) and end.
+const OTHER_ENTRIES_MAX: usize = 100;
 
 /// What an agent has said in one run and nobody has stored. The original keeps one per
 /// conversation; here runs of one conversation may answer at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageBuffer {
     said: Answer,
+    pieces: usize,
 }
 
 impl MessageBuffer {
     /// Adds the next piece. Touches no store.
     pub fn add_chunk(&mut self, piece: Answer) {
         self.said.add(piece);
+        self.pieces += 1;
+    }
+
+    /// Whether a stream may have lost the first of so many pieces.
+    #[must_use]
+    pub fn may_outgrow_its_stream(&self) -> bool {
+        self.pieces + OTHER_ENTRIES_MAX > STREAM_ENTRIES_MAX as usize
     }
 
     /// What is to be stored of it: nothing if there is no text. The buffer keeps it, since who
@@ -27,6 +41,43 @@ impl MessageBuffer {
     #[must_use]
     pub fn message(&self, id: String) -> Option<AgentMessage> {
         (!self.said.message.is_empty()).then(|| AgentMessage::of(id, self.said.clone()))
+    }
+}
+
+/// What a run's stream has of its answer.
+#[derive(Debug)]
+pub struct Published {
+    /// The pieces that it still has, up to the first end.
+    pub said: MessageBuffer,
+    /// How the run ended, if it has.
+    pub end: Option<RunStatus>,
+    /// Whether the first entry is there, and with it every piece.
+    pub has_beginning: bool,
+}
+
+impl Published {
+    /// Reads a stream's entries.
+    #[must_use]
+    pub fn read(entries: Vec<Entry>) -> Self {
+        let mut events = entries.into_iter().map(Event::read).peekable();
+        let has_beginning = matches!(events.peek(), Some(Some(Event::Queued)));
+        let mut said = MessageBuffer::default();
+        let mut end = None;
+        for event in events.flatten() {
+            match event {
+                Event::Queued | Event::Start => (),
+                Event::Chunk(piece) => said.add_chunk(piece),
+                Event::End(status) => {
+                    end = Some(status);
+                    break;
+                }
+            }
+        }
+        Self {
+            said,
+            end,
+            has_beginning,
+        }
     }
 }
 
@@ -83,6 +134,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run::Run;
+    use crate::stream_event::{self, Fields};
 
     #[test]
     fn pieces_become_one_message_however_often_it_is_asked_for() {
@@ -104,6 +157,50 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(buffer.message("m".to_owned()).as_ref(), Some(&expected));
         }
+    }
+
+    fn published(entries: &[Fields]) -> Published {
+        let owned = |fields: &Fields| {
+            let fields = fields.iter().cloned();
+            fields
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect()
+        };
+        Published::read(entries.iter().map(owned).collect())
+    }
+
+    #[test]
+    fn a_stream_tells_what_it_has_up_to_its_end_and_whether_that_is_all() {
+        let run = Run::new("c", "r");
+        let entries = [
+            stream_event::queued(&run),
+            stream_event::start(&run, "a"),
+            stream_event::chunk(&run, "You "),
+            stream_event::chunk(&run, "asked"),
+            stream_event::end(&run, RunStatus::Cancelled, ""),
+            stream_event::end(&run, RunStatus::Completed, ""),
+        ];
+        let text = |published: &Published| published.said.message(String::new()).map(|m| m.content);
+        let whole = published(&entries);
+        assert_eq!(text(&whole).as_deref(), Some("You asked"));
+        assert_eq!(whole.end, Some(RunStatus::Cancelled));
+        assert!(whole.has_beginning);
+        let rest = published(&entries[3..4]);
+        assert_eq!(text(&rest).as_deref(), Some("asked"));
+        assert_eq!(rest.end, None);
+        assert!(!rest.has_beginning);
+        assert_eq!(text(&published(&[])), None);
+    }
+
+    #[test]
+    fn a_stream_has_room_for_most_answers() {
+        let mut buffer = MessageBuffer::default();
+        for _ in 0..900 {
+            buffer.add_chunk(Answer::text("a "));
+        }
+        assert!(!buffer.may_outgrow_its_stream());
+        buffer.add_chunk(Answer::text("a "));
+        assert!(buffer.may_outgrow_its_stream());
     }
 
     #[test]

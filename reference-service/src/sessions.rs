@@ -5,13 +5,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::chat_history::{MessageBuffer, answer_id};
+use crate::chat_history::{MessageBuffer, Published, answer_id};
 use crate::run::{
     self, CANCEL_TTL_S, RESERVATION_TTL_S, Run, RunStatus, TASK_TTL_S, Task, streams_pattern,
 };
 use crate::stores::streams::{StreamConnection, StreamStore};
 use crate::stores::{StoreError, Stores};
-use crate::stream_event::{self, Event};
+use crate::stream_event;
 
 /// How long the original waits for its worker to let go of a task.
 const REVOKE_PAUSE: Duration = Duration::from_millis(500);
@@ -247,12 +247,18 @@ pub async fn stop(
     if task_id.is_some() {
         redis.pause(REVOKE_PAUSE).await?;
     }
-    let said = said_so_far(&mut *redis, &run).await?;
+    let published = published(&mut *redis, &run).await?;
+    let said = match published.end {
+        None | Some(RunStatus::Cancelled) => published.said,
+        // It ended by itself: then its worker has stored it.
+        Some(_) => MessageBuffer::default(),
+    };
     let message_id = match said.message(answer_id(task_id)) {
         Some(message) => {
             let history = &stores.history;
             let saved = history.save_answer(uid, conversation_id, &message).await?;
-            saved.then_some(message.id)
+            // What is stored already is longer: by the beginning, at least, if that isn't here.
+            (saved || !published.has_beginning).then_some(message.id)
         }
         None => None,
     };
@@ -272,26 +278,15 @@ pub async fn stop(
     Ok(Stopped::Run { message_id })
 }
 
-/// What a run has said that nobody has stored: nothing if it ended by itself, since then its
-/// worker has stored it.
-async fn said_so_far(
-    redis: &mut dyn StreamConnection,
-    run: &Run,
-) -> Result<MessageBuffer, StoreError> {
-    let mut said = MessageBuffer::default();
+/// What a run's stream has of its answer.
+async fn published(redis: &mut dyn StreamConnection, run: &Run) -> Result<Published, StoreError> {
     let stream = run.stream_key();
-    if !redis.exists(&stream).await? {
-        return Ok(said);
-    }
-    for entry in redis.entries(&stream).await? {
-        match Event::read(entry) {
-            Some(Event::Chunk(piece)) => said.add_chunk(piece),
-            Some(Event::End(RunStatus::Cancelled)) => break,
-            Some(Event::End(_)) => return Ok(MessageBuffer::default()),
-            Some(Event::Queued | Event::Start) | None => (),
-        }
-    }
-    Ok(said)
+    let entries = if redis.exists(&stream).await? {
+        redis.entries(&stream).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Published::read(entries))
 }
 
 #[cfg(test)]

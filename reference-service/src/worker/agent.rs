@@ -11,10 +11,10 @@ use super::journal::Journal;
 use super::pace::Pace;
 use super::publisher::{Publisher, StreamGone};
 use super::takings::{Taken, Takings};
-use crate::chat_history::{MessageBuffer, answer_id};
+use crate::chat_history::{MessageBuffer, Published, answer_id};
 use crate::run::{Run, RunStatus, Task};
 use crate::stores::StoreError;
-use crate::stream_event::{self, Answer, Event};
+use crate::stream_event::{self, Answer};
 
 /// Who answers a task that names nobody.
 const DEFAULT_AGENT: &str = "default";
@@ -71,7 +71,8 @@ impl From<StreamGone> for Outcome {
 
 impl Agent {
     /// Answers, and ends the run whatever happens. What it said until then is stored, but for a
-    /// run that somebody stops: who stops it stores it.
+    /// run that somebody stops: who stops it stores it, from its stream, unless that may not have
+    /// all of it.
     pub async fn perform(self, taken: Taken) {
         let task = &taken.task;
         let run = task.run();
@@ -93,16 +94,20 @@ impl Agent {
         drop(watch);
         let (status, message, is_kept) = match outcome {
             Outcome::Completed => (RunStatus::Completed, "Completed".to_owned(), true),
-            Outcome::Cancelled => (
-                RunStatus::Cancelled,
-                "Generation stopped by user".to_owned(),
-                true,
-            ),
+            Outcome::Cancelled => {
+                if said.may_outgrow_its_stream() {
+                    // Where that fails who stops it stores what there is: it isn't tried again.
+                    self.keep(task, &said).await;
+                }
+                let message = "Generation stopped by user".to_owned();
+                (RunStatus::Cancelled, message, true)
+            }
             Outcome::Failed(reason) => (RunStatus::Error, reason, self.keep(task, &said).await),
             Outcome::Gone => {
                 tracing::debug!(stream = run.stream_key(), "nobody listens any more");
                 // Gone with its task, it was lost and not stopped.
-                if !matches!(self.takings.ended(&taken).await, Ok(true)) {
+                let is_stopped = matches!(self.takings.ended(&taken).await, Ok(true));
+                if !is_stopped || said.may_outgrow_its_stream() {
                     self.keep(task, &said).await;
                 }
                 return;
@@ -114,7 +119,7 @@ impl Agent {
 
     /// Brings a run to its end that another worker began and can't: from its beginning if it
     /// hasn't said anything yet. Half an answer can't be gone on with, since the rest would be
-    /// another's; it is stored, and its readers are told.
+    /// another's; what its stream still has of it is stored, and its readers are told.
     pub async fn take_over(self, taken: Taken) {
         let run = taken.task.run();
         let entries = match self.publisher.published(&run).await {
@@ -126,14 +131,14 @@ impl Agent {
             }
         };
         let is_gone = entries.is_empty();
-        let mut said = MessageBuffer::default();
-        let mut end = None;
-        for event in entries.into_iter().filter_map(Event::read) {
-            match event {
-                Event::Queued | Event::Start => (),
-                Event::Chunk(piece) => said.add_chunk(piece),
-                Event::End(status) => end = Some(status),
-            }
+        let Published {
+            said,
+            end,
+            has_beginning,
+        } = Published::read(entries);
+        if !is_gone && !has_beginning && matches!(end, None | Some(RunStatus::Error)) {
+            let stream = run.stream_key();
+            tracing::warn!(stream, "a dead worker's answer has lost its beginning");
         }
         let is_kept = match end {
             _ if is_gone => true,

@@ -292,6 +292,40 @@ async fn a_stop_that_was_cut_off_is_made_up_for_by_the_next() {
     }
 }
 
+/// A stream keeps about 1000 entries.
+#[tokio::test]
+async fn a_long_answer_that_is_stopped_is_stored_from_its_beginning() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for steps in ["start", "0,1,2a,2b"] {
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let service = Service::start(steps, &database_url, &redis.url);
+        let long = ["--chunks", "60000", "--rate", "1000"];
+        let _worker = start_worker(&database_url, &redis.url, &long);
+        let stream = open_stream(&service, 0).await;
+        let heard = tokio::spawn(stream.text());
+        wait_until("the stream has lost its beginning", async || {
+            let first = redis.ask(&["XRANGE", STREAM, "-", "+", "COUNT", "1"]);
+            let entry = first.list().remove(0).list().swap_remove(1).list();
+            entry
+                .into_iter()
+                .map(Reply::text)
+                .all(|field| field != "queued" && field != "start")
+        })
+        .await;
+        let stopped = stop(&service).await;
+        assert_eq!(stopped["saved_partial"], true, "steps {steps}: {stopped}");
+        heard.await.expect("no panic").expect("it ends");
+        // The worker may be later than the answer.
+        nothing_is_taken(&redis).await;
+        let rows = stored(&database_url).await;
+        let kept = rows.last().expect("a row").3.clone();
+        assert!(kept.starts_with("You asked: x"), "steps {steps}: {kept:?}");
+        assert_eq!(rows, [question("x"), answer(&kept)], "steps {steps}");
+    }
+}
+
 #[tokio::test]
 async fn a_worker_that_is_told_to_end_stores_what_it_has_said() {
     let testbed = shared_testbed();
