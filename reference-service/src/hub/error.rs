@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde_json::error::Category;
 use thiserror::Error;
 
 use super::PAGES_MAX;
@@ -49,13 +50,50 @@ impl fmt::Display for Failure {
             Self::Slow => f.write_str("got no answer in time"),
             Self::Status(status) => write!(f, "was answered with status {status}"),
             Self::TooLarge => f.write_str("was answered with more than is read"),
-            Self::Malformed(source) => {
-                write!(
-                    f,
-                    "wasn't answered with the JSON that its API promises: {source}"
-                )
-            }
+            Self::Malformed(source) => write!(
+                f,
+                "wasn't answered with the JSON that its API promises: {} at line {} column {}",
+                kind(source),
+                source.line(),
+                source.column()
+            ),
             Self::Endless => write!(f, "has more than {PAGES_MAX} pages"),
+        }
+    }
+}
+
+/// What is wrong with an answer. What the parser itself says quotes the answer, and that may be a
+/// token.
+fn kind(error: &serde_json::Error) -> &'static str {
+    match error.classify() {
+        Category::Io => "it can't be read",
+        Category::Syntax => "no JSON",
+        Category::Data => "another shape or value",
+        Category::Eof => "it ends too early",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_hub_wrote_is_not_quoted() {
+        for (answer, what) in [
+            (r#""secret""#, "another shape or value at line 1 column 8"),
+            ("secret", "no JSON at line 1 column 1"),
+            ("", "it ends too early at line 1 column 0"),
+        ] {
+            let error = HubError {
+                call: "GET /x".to_owned(),
+                failure: Failure::Malformed(serde_json::from_str::<u64>(answer).expect_err(answer)),
+            };
+            for told in [error.detail(), error.to_string()] {
+                assert!(
+                    told.ends_with(&format!("its API promises: {what}")),
+                    "{told}"
+                );
+            }
         }
     }
 }
