@@ -11,6 +11,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::entry_id::EntryId;
+use crate::stores::REDIS_WAIT;
 use crate::stream_event::{Entry, Event};
 
 /// One who follows a stream.
@@ -21,7 +22,7 @@ pub(super) struct Follower {
     /// The last entry that it was told.
     told: EntryId,
     idle_max: Duration,
-    /// When it was told something, or began.
+    /// When it was told something, or a read first began to read for it.
     heard: Instant,
     state: State,
 }
@@ -85,6 +86,25 @@ impl Follower {
     fn has_room(&self) -> bool {
         self.state != State::Full
     }
+
+    /// It is read for from now on.
+    fn begin_reading(&mut self, now: Instant) {
+        if self.state == State::NextRead {
+            // What it has not been read isn't silent yet.
+            self.heard = now;
+        }
+        self.state = State::Reading;
+    }
+
+    /// When it has heard nothing for too long, if it hears nothing. Before it is read for, it waits
+    /// for Redis, too, as any command does.
+    fn idle_at(&self) -> Instant {
+        let wait = match self.state {
+            State::NextRead => REDIS_WAIT,
+            State::Reading | State::Full | State::Ended => Duration::ZERO,
+        };
+        self.heard + self.idle_max + wait
+    }
 }
 
 /// A follower that accepts nothing more for now.
@@ -142,9 +162,7 @@ impl Followers {
 
     /// Takes out whoever has heard nothing for too long: each stream, and how many.
     pub(super) fn end_idle(&mut self, now: Instant) -> Vec<(String, usize)> {
-        let is_idle = |follower: &Follower| {
-            follower.has_room() && now.duration_since(follower.heard) >= follower.idle_max
-        };
+        let is_idle = |follower: &Follower| follower.has_room() && follower.idle_at() <= now;
         let idle = self.streams.iter().filter_map(|(stream, state)| {
             let any = state.followers.iter().any(is_idle);
             any.then(|| stream.clone())
@@ -182,12 +200,12 @@ impl Followers {
     }
 
     /// Begins a read: each stream that somebody has room for, and the entry after which.
-    pub(super) fn begin_read(&mut self) -> (Vec<String>, Vec<String>) {
+    pub(super) fn begin_read(&mut self, now: Instant) -> (Vec<String>, Vec<String>) {
         let wanted = self.streams.iter_mut().filter_map(|(stream, state)| {
             let followers = state.followers.iter_mut();
             let have_room = followers.filter(|follower| follower.has_room());
             let told = have_room.map(|follower| {
-                follower.state = State::Reading;
+                follower.begin_reading(now);
                 follower.told
             });
             Some((stream.clone(), told.min()?.to_string()))
@@ -236,9 +254,7 @@ impl Followers {
                 .followers
                 .iter()
                 .filter(|follower| follower.has_room());
-            waiting
-                .map(|follower| follower.heard + follower.idle_max)
-                .min()
+            waiting.map(Follower::idle_at).min()
         };
         let look = |state: &Stream| state.seen.map_or(now, |seen| seen + max_age);
         let times = self.streams.values();
@@ -332,7 +348,7 @@ mod tests {
 
     /// Begins a read; after which entries.
     fn wanted(followers: &mut Followers) -> Vec<String> {
-        followers.begin_read().1
+        followers.begin_read(Instant::now()).1
     }
 
     #[test]
@@ -340,7 +356,7 @@ mod tests {
         let mut followers = Followers::default();
         let mut from_the_start = join(&mut followers, 1, "0-0");
         let mut from_two = join(&mut followers, 2, "2-0");
-        assert_eq!(followers.begin_read().0, [STREAM]);
+        assert_eq!(followers.begin_read(Instant::now()).0, [STREAM]);
         assert_eq!(wanted(&mut followers), ["0-0"]);
         let entries = vec![chunk("1-0"), chunk("2-0"), chunk("3-0")];
         let (ended, full) = followers.tell(STREAM, entries, Instant::now());
@@ -458,6 +474,30 @@ mod tests {
         assert_eq!(told(&mut early), ["1-0"]);
         assert_eq!(followers.end_idle(now + 2 * MINUTE).len(), 1);
         assert!(followers.is_empty() && early.is_closed());
+    }
+
+    #[test]
+    fn who_has_not_been_read_for_has_not_heard_nothing() {
+        let mut followers = Followers::default();
+        let events = join(&mut followers, 1, "0-0");
+        // Connecting has taken that long.
+        let late = Instant::now() + MINUTE;
+        assert!(followers.end_idle(late).is_empty());
+        followers.begin_read(late);
+        assert!(followers.end_idle(late + MINUTE / 2).is_empty());
+        // A further read begins nothing anew.
+        followers.begin_read(late + MINUTE / 2);
+        assert!(!events.is_closed());
+        assert_eq!(followers.end_idle(late + MINUTE).len(), 1);
+        assert!(events.is_closed());
+    }
+
+    #[test]
+    fn who_is_never_read_for_is_out_in_the_end() {
+        let mut followers = Followers::default();
+        let _events = join(&mut followers, 1, "0-0");
+        let patience = MINUTE + REDIS_WAIT;
+        assert_eq!(followers.end_idle(Instant::now() + patience).len(), 1);
     }
 
     #[test]

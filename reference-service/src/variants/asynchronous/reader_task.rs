@@ -103,8 +103,9 @@ impl Reader {
                 self.look(connection, unseen).await?;
                 continue;
             }
-            let wait = self.followers.quiet_time(Instant::now(), BLOCK);
-            let (streams, after) = self.followers.begin_read();
+            let now = Instant::now();
+            let (streams, after) = self.followers.begin_read(now);
+            let wait = self.followers.quiet_time(now, BLOCK);
             if streams.is_empty() {
                 // Nothing in time is as good as something.
                 let _elapsed = timeout(wait, self.changed()).await;
