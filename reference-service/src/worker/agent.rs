@@ -114,7 +114,7 @@ impl Agent {
             }
         };
         self.end(&run, status, &message).await;
-        self.let_go(&taken, is_kept).await;
+        self.let_go(taken, is_kept).await;
     }
 
     /// Brings a run to its end that another worker began and can't: from its beginning if it
@@ -127,7 +127,7 @@ impl Agent {
             Err(error) => {
                 tracing::warn!(%error, stream = run.stream_key(), "a dead worker's run can't be read");
                 // It is found again.
-                return self.let_go(&taken, false).await;
+                return self.let_go(taken, false).await;
             }
         };
         let is_gone = entries.is_empty();
@@ -153,7 +153,7 @@ impl Agent {
             Some(RunStatus::Error) => self.keep(&taken.task, &said).await,
             Some(_) => true,
         };
-        self.let_go(&taken, is_kept).await;
+        self.let_go(taken, is_kept).await;
     }
 
     async fn answer(
@@ -221,11 +221,13 @@ impl Agent {
     }
 
     /// The run has ended, and nobody need look for it, unless something of it is still to be
-    /// stored: then it is found again. If Redis can't be told, whoever finds it sees its end.
-    async fn let_go(&self, taken: &Taken, is_kept: bool) {
+    /// stored: then it stays in the list, and is found again. If Redis can't be told, whoever finds
+    /// it sees its end.
+    async fn let_go(&self, taken: Taken, is_kept: bool) {
         if !is_kept {
-            self.takings.forget(taken);
-        } else if let Err(error) = self.takings.ended(taken).await {
+            return;
+        }
+        if let Err(error) = self.takings.ended(&taken).await {
             tracing::debug!(%error, "a run that has ended stays in the list");
         }
     }

@@ -34,15 +34,34 @@ pub struct Takings {
     client: Client,
     worker: String,
     /// What this worker knows that it has: its list may have more, if an answer of Redis is lost.
-    known: Arc<Mutex<HashSet<String>>>,
+    known: Arc<Known>,
 }
 
-/// A task as it lies in Redis, by which it is found again, and what it says.
-#[derive(Debug, Clone)]
+/// A task as it lies in Redis, by which it is found again, and what it says. Dropped, it isn't known
+/// any more, whatever became of its run: if it is still in the list, it is found again.
+#[derive(Debug)]
 pub struct Taken {
     text: String,
     /// What is asked.
     pub task: Task,
+    known: Arc<Known>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.known.lock().remove(&self.text);
+    }
+}
+
+/// Tasks' texts.
+#[derive(Debug, Default)]
+struct Known(Mutex<HashSet<String>>);
+
+impl Known {
+    /// The set is consistent at every panic point.
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Takings {
@@ -75,8 +94,9 @@ impl Takings {
     async fn read(&self, text: String) -> Result<Option<Taken>, StoreError> {
         match serde_json::from_str(&text) {
             Ok(task) => {
-                self.lock().insert(text.clone());
-                Ok(Some(Taken { text, task }))
+                self.known.lock().insert(text.clone());
+                let known = Arc::clone(&self.known);
+                Ok(Some(Taken { text, task, known }))
             }
             Err(error) => {
                 tracing::error!(%error, text, "an element of {QUEUE} is not a task; it is dropped");
@@ -92,9 +112,7 @@ impl Takings {
     /// # Errors
     /// [`StoreError`] if Redis doesn't answer. Whoever finds the task then finds its run ended.
     pub async fn ended(&self, taken: &Taken) -> Result<bool, StoreError> {
-        let removed = self.remove(&taken.text).await;
-        self.lock().remove(&taken.text);
-        removed
+        self.remove(&taken.text).await
     }
 
     async fn remove(&self, text: &str) -> Result<bool, StoreError> {
@@ -103,11 +121,6 @@ impl Takings {
             .await
             .map_err(store_error)?;
         Ok(removed > 0)
-    }
-
-    /// A task that isn't done with; it is found again.
-    pub fn forget(&self, taken: &Taken) {
-        self.lock().remove(&taken.text);
     }
 
     /// A sign of life.
@@ -178,7 +191,7 @@ impl Takings {
             .map_err(store_error)?;
         let mut found = Vec::new();
         for text in texts {
-            if !self.lock().contains(&text) {
+            if !self.known.lock().contains(&text) {
                 found.extend(self.read(text).await?);
             }
         }
@@ -200,11 +213,6 @@ impl Takings {
         }
     }
 
-    /// The set is consistent at every panic point.
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn strike_off(&self, worker: &str) -> Result<(), StoreError> {
         once(&self.client)
             .srem(WORKERS, worker)
@@ -219,4 +227,48 @@ fn list_of(worker: &str) -> String {
 
 fn alive_key(worker: &str) -> String {
     format!("agent:alive:{worker}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing here asks Redis.
+    fn takings() -> Takings {
+        Takings::new(Client::default())
+    }
+
+    fn text() -> String {
+        let task = Task {
+            task_id: "t".to_owned(),
+            conversation_id: "c".to_owned(),
+            run_id: "r".to_owned(),
+            user_id: "u".to_owned(),
+            content: "x".to_owned(),
+            agent_id: None,
+            regenerate: false,
+        };
+        serde_json::to_string(&task).expect("texts")
+    }
+
+    #[tokio::test]
+    async fn a_task_is_known_until_it_is_dropped() {
+        let takings = takings();
+        let taken = takings.read(text()).await.expect("no command");
+        assert!(takings.known.lock().contains(&text()));
+        drop(taken);
+        assert!(takings.known.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_run_that_panics_is_found_again() {
+        let takings = takings();
+        let taken = takings.read(text()).await.expect("no command");
+        let run = tokio::spawn(async move {
+            let _taken = taken.expect("a task");
+            panic!("a run's mistake");
+        });
+        assert!(run.await.expect_err("it panicked").is_panic());
+        assert!(takings.known.lock().is_empty());
+    }
 }
