@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::App;
 use super::path_ids::ConversationId;
-use super::runs::{Asked, RunQuery, start};
+use super::runs::{Asked, RunQuery, answer, start};
 use crate::announcements;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
@@ -43,9 +43,10 @@ pub(super) async fn post(
     }
     check_node_ids(form.get("node_ids"))?;
     let event = announcements::message_posted(&caller.uid, &conversation_id);
-    let answer = start(&app, caller, conversation_id, query, Asked::This(content)).await?;
+    let run = start(&app, caller, conversation_id, &query, Asked::This(content)).await?;
+    // Whatever becomes of the run: the message is posted.
     Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
-    Ok(answer)
+    answer(&app, run, query).await
 }
 
 fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {

@@ -71,8 +71,7 @@ impl RunQuery {
     }
 }
 
-/// Opens a session, checks the usage, claims a run id, hands the run to the workers, and
-/// answers with its stream or its whole answer.
+/// Opens a session, checks the usage, claims a run id, and hands the run to the workers.
 ///
 /// Whose conversation it is the worker finds out, as it stores the question: a run in somebody
 /// else's just fails.
@@ -80,9 +79,9 @@ pub(super) async fn start(
     app: &App,
     caller: Caller,
     conversation_id: String,
-    query: RunQuery,
+    query: &RunQuery,
     asked: Asked,
-) -> Result<Response, Refusal> {
+) -> Result<Run, Refusal> {
     app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     let base = run::base_id(
@@ -95,7 +94,7 @@ pub(super) async fn start(
         Asked::TheLastAgain => (String::new(), true),
     };
     let streams = Arc::clone(&app.stores.streams);
-    let run = ToItsEnd::new(async move {
+    let run = async move {
         let run = streams.reserve(&conversation_id, &base).await?;
         let task = Task {
             // The answer's message gets it for its id: those sort by time.
@@ -109,8 +108,12 @@ pub(super) async fn start(
         };
         sessions::hand_over(&*streams, &task).await?;
         Ok(run)
-    })
-    .await?;
+    };
+    Ok(ToItsEnd::new(run).await?)
+}
+
+/// Answers with a run's stream or its whole answer.
+pub(super) async fn answer(app: &App, run: Run, query: RunQuery) -> Result<Response, Refusal> {
     if query.stream {
         Ok(stream_of(app, run, query.cursor))
     } else {
@@ -132,7 +135,8 @@ pub(super) async fn regenerate(
     body: JsonText,
 ) -> Result<Response, Refusal> {
     let (query, ()) = validation::both(RunQuery::read(query), body.object().and_then(check_nodes))?;
-    start(&app, caller, conversation_id, query, Asked::TheLastAgain).await
+    let run = start(&app, caller, conversation_id, &query, Asked::TheLastAgain).await?;
+    answer(&app, run, query).await
 }
 
 fn check_nodes(mut body: Body) -> Result<(), Vec<FieldError>> {

@@ -113,6 +113,27 @@ async fn every_state_tells_mail_and_analytics_the_same() {
 }
 
 #[tokio::test]
+async fn a_message_is_told_whatever_becomes_of_its_run() {
+    let testbed = shared_testbed();
+    let redis = OwnRedis::new(testbed);
+    for state in ["start", BLOCKS, AWAITED] {
+        let stub = ListenerStub::start(Duration::from_millis(2)).expect("a stub");
+        let (_, database_url) = fresh_database(testbed);
+        redis.reset();
+        let analytics = stub.analytics_url();
+        let options = ["--analytics-url", &*analytics, "--stream-idle-max", "1"];
+        let service = Service::start_state_with(state, &database_url, &redis.url, &options);
+        // No worker answers.
+        let path = service.url(&format!("{MESSAGE}&stream=false"));
+        let form = "application/x-www-form-urlencoded";
+        let message = Client::new().post(path).header("content-type", form);
+        let failed = message.body("content=x").send().await.expect("an answer");
+        assert_eq!(failed.status(), 500, "{state}");
+        told(&stub, ListenerStub::ANALYTICS, 1).await;
+    }
+}
+
+#[tokio::test]
 async fn what_they_answer_changes_no_answer() {
     let refusing = FaultyServer::start(Behaviour::Refuse).expect("a port");
     for (state, failed) in [("start", 0), (BLOCKS, 0), (AWAITED, 2)] {
