@@ -62,6 +62,11 @@ pub enum RepositoryId {
 }
 
 /// The installations that a user may see: their organisations', and their own.
+///
+/// The user's name at the code host is the stored one, by which the original matches, too. It is
+/// what a sign-up said (`providerUsername`) and nobody has checked: who signs up with somebody
+/// else's name is shown that person's private repositories. A service with real ones has to ask the
+/// code host whose account it is.
 #[must_use]
 pub fn visible_installations(
     installations: Vec<Installation>,
