@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use unstall_testbed::Testbed;
 
-use super::faulty_load::{CUT_SHORT, GOOD, Load, REQUESTS, Tally, assert_explained};
+use super::faulty_load::{CUT_SHORT, GOOD, Killed, Load, REQUESTS, Tally, assert_explained};
 use super::leaks::{Holdings, end_run, open_stream, wait_until};
 use super::own_redis::OwnRedis;
 use super::service::{Running, Service, fresh_database, seeded_testbed, start_worker, succeed};
@@ -178,7 +178,7 @@ async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
         stage.testbed.revive_postgres().expect("it comes up");
         load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
         let tally = load.end().await;
-        assert_explained(&tally, Some("PostgreSQL"), steps);
+        assert_explained(&tally, Killed::Server("PostgreSQL"), steps);
         stage.nothing_is_held(&at_rest).await;
     }
 }
@@ -200,7 +200,7 @@ async fn a_killed_redis_is_503_and_a_new_one_is_found() {
         succeed(&["seed", "--redis-url", &stage.testbed.redis_url()]);
         load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
         let tally = load.end().await;
-        assert_explained(&tally, Some("Redis"), steps);
+        assert_explained(&tally, Killed::Server("Redis"), steps);
         stage.nothing_is_held(&at_rest).await;
     }
 }
@@ -220,7 +220,7 @@ async fn a_killed_worker_cuts_streams_short_and_the_next_goes_on() {
         stage.worker = next;
         load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
         let tally = load.end().await;
-        assert_explained(&tally, None, steps);
+        assert_explained(&tally, Killed::Worker, steps);
         // What the dead one had is found once it counts as dead.
         let redis = stage.redis();
         wait_until("no task is left", async || {
@@ -286,7 +286,7 @@ async fn clients_that_leave_at_any_moment_take_nothing_along() {
         // Others are served as ever.
         let load = Load::start(&stage.service);
         load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
-        assert_explained(&load.end().await, None, steps);
+        assert_explained(&load.end().await, Killed::Nothing, steps);
         stage.nothing_is_held(&at_rest).await;
     }
 }

@@ -310,16 +310,29 @@ impl User {
     }
 }
 
+/// What was killed under a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Nothing,
+    Worker,
+    Server(&'static str),
+}
+
 /// Fails if a request had an end that the fault doesn't explain: it answers 503 and names the
 /// server, a stream ends plainly, and what Redis lost is not there.
-pub(crate) fn assert_explained(tally: &Tally, lost: Option<&str>, steps: &str) {
+pub(crate) fn assert_explained(tally: &Tally, killed: Killed, steps: &str) {
+    let lost = match killed {
+        Killed::Server(server) => Some(server),
+        Killed::Nothing | Killed::Worker => None,
+    };
     let refusal = lost.map(|server| {
         let detail = format!("{server} can't be reached; try again");
         format!("503 {}", json!({ "detail": detail }))
     });
     for ((request, end), count) in tally {
         let is_explained = match end.as_str() {
-            GOOD | CUT_SHORT => true,
+            GOOD => true,
+            CUT_SHORT => killed != Killed::Nothing,
             end if end.starts_with(&format!("{NOT_THERE} ")) => lost == Some("Redis"),
             end => Some(end) == refusal.as_deref(),
         };

@@ -138,14 +138,23 @@ async fn what_a_hub_did_wrong_is_told_and_the_next_request_is_served() {
         let (_, database_url) = fresh_database(testbed);
         redis.reset();
         let hub = WatchedHub::start(HUB);
-        let options = ["--hub-url", &hub.url, "--hub-timeout", "1"];
-        let service = Service::start_state_with(steps, &database_url, &redis.url, &options);
+        let start = |timeout_s| {
+            let options = ["--hub-url", &hub.url, "--hub-timeout", timeout_s];
+            Service::start_state_with(steps, &database_url, &redis.url, &options)
+        };
+        // What is long takes its time to come.
+        let (service, patient) = (start("1"), start("5"));
         let holdings = Holdings::of(&service).await;
+        let holdings_of_patient = Holdings::of(&patient).await;
         for (path, (route, call), faults) in CASES {
             for (at, how) in faults {
                 hub.watch(route, *at);
                 let expected = format!(r#"{{"detail":"The code host failed: {call} {how}"}}"#);
-                let answer = status_and_body(&service, path).await;
+                let asked = match at {
+                    At::Long(_) => &patient,
+                    _ => &service,
+                };
+                let answer = status_and_body(asked, path).await;
                 assert_eq!(answer, (500, expected), "steps {steps}: {at:?} at {route}");
                 let asked = hub.seen().0;
                 assert!(asked > 0, "steps {steps}: {at:?} at {route} was not asked");
@@ -158,6 +167,7 @@ async fn what_a_hub_did_wrong_is_told_and_the_next_request_is_served() {
             assert_eq!(status, 200, "steps {steps} {path}: {body}");
         }
         holdings.are_returned(steps).await;
+        holdings_of_patient.are_returned(steps).await;
     }
 }
 
@@ -196,13 +206,12 @@ async fn a_hub_that_hangs_stops_everybody_before_step_4_only() {
         let (_, database_url) = fresh_database(testbed);
         let hub = WatchedHub::start(HUB);
         hub.watch("POST /app/installations/", At::Hang);
-        let options = ["--hub-url", &hub.url, "--hub-timeout", "2"];
+        // For longer than the machine itself may be held up.
+        let options = ["--hub-url", &hub.url, "--hub-timeout", "10"];
         let service =
             Service::start_state_with(steps, &database_url, &testbed.redis_url(), &options);
         let listing = tokio::spawn(reqwest::get(service.url(REPOS)));
-        while hub.seen().0 == 0 {
-            tokio::task::yield_now().await;
-        }
+        wait_until("the hub is asked", async || hub.seen().0 > 0).await;
         let patience = if others_wait {
             Duration::from_millis(300)
         } else {

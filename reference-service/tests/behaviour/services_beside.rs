@@ -8,6 +8,7 @@ use serde_json::Value;
 use unstall_testbed::{Behaviour, FaultyServer, IdentityStub, TrackerStub};
 
 use super::exchanges::transcript;
+use super::leaks::wait_until;
 use super::same_answers::differences;
 use super::service::{Service, fresh_database, shared_testbed};
 use super::service_exchanges;
@@ -145,9 +146,7 @@ async fn a_service_that_hangs_stops_everybody_before_step_4_only() {
         let service = std::sync::Arc::new(with_services(state, &["--identity-url", &url]));
         let for_task = std::sync::Arc::clone(&service);
         let login = tokio::spawn(async move { log_in(&for_task).await });
-        while server.counts("/hang").requests == 0 {
-            tokio::task::yield_now().await;
-        }
+        wait_until("it is asked", async || server.counts("/hang").requests > 0).await;
         let health = reqwest::get(service.url("/health"));
         let patience = Duration::from_millis(if others_wait { 300 } else { 3_600_000 });
         let answered = tokio::time::timeout(patience, health).await;

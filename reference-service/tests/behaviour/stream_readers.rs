@@ -111,6 +111,7 @@ async fn a_run_that_many_follow_is_read_once() {
         let resumed = reqwest::Client::new().post(&url).send().await;
         followers.push(resumed.expect("an answer"));
     }
+    readers_are(&redis, 1).await;
     say_in_run(&redis, 0, "b");
     end_run(&redis, 0);
     for (n, follower) in followers.into_iter().enumerate() {

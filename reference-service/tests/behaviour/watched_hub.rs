@@ -30,6 +30,8 @@ pub(crate) enum At {
 
 #[derive(Debug, Default)]
 struct Watch {
+    /// Which watch it is: a request of an earlier one may end in a later one.
+    number: u64,
     requests: u64,
     now: usize,
     at_once_max: usize,
@@ -82,7 +84,11 @@ impl WatchedHub {
     /// From now on, at requests that begin like this.
     pub(crate) fn watch(&self, route: &'static str, at: At) {
         *lock(&self.shared.route) = (route, at);
-        *lock(&self.shared.watch) = Watch::default();
+        let mut watch = lock(&self.shared.watch);
+        *watch = Watch {
+            number: watch.number + 1,
+            ..Watch::default()
+        };
     }
 
     /// Requests at the route, and the most that were there at the same time.
@@ -114,12 +120,26 @@ impl Shared {
             let all = self.changed.wait_while(watch, waits);
             watch = all.unwrap_or_else(PoisonError::into_inner);
         }
+        let number = watch.number;
         drop(watch);
-        self.answer_watched(&head, at, client)
+        self.answer_watched(number, &head, at, client)
     }
 
-    fn answer_watched(&self, head: &str, at: At, mut client: &TcpStream) -> io::Result<()> {
-        let done = || lock(&self.watch).now -= 1;
+    fn answer_watched(
+        &self,
+        number: u64,
+        head: &str,
+        at: At,
+        mut client: &TcpStream,
+    ) -> io::Result<()> {
+        let count_end = |left| {
+            let mut watch = lock(&self.watch);
+            if watch.number == number {
+                watch.now -= 1;
+                watch.left += left;
+            }
+        };
+        let done = || count_end(0);
         match at {
             At::Right | At::Together(_) => {
                 let answer = ask(self.stub, head)?;
@@ -143,8 +163,7 @@ impl Shared {
             }
             At::Hang => {
                 let ended = client.read_to_end(&mut Vec::new());
-                done();
-                lock(&self.watch).left += 1;
+                count_end(1);
                 ended.map(drop)
             }
             At::Drip => {
