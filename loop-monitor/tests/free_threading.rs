@@ -7,7 +7,8 @@
     reason = "a program is built and waited for, and no loop is held"
 )]
 
-use std::process::{Child, Command};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use unstall_loop_monitor::outside::tracer::{TraceError, TraceOptions, Tracer};
 
@@ -20,6 +21,7 @@ pub struct Head { cookie: [u8; 8], version: u64, free_threaded: u64 }
 pub static mut _PyRuntime: Head =
     Head { cookie: *b"xdebugpy", version: 0x030d00f0, free_threaded: 1 };
 fn main() {
+    println!("runs");
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 "#;
@@ -51,12 +53,14 @@ fn a_python_without_its_lock_is_refused_in_words() {
         .arg(&source);
     let built = command.status().expect("rustc starts");
     assert!(built.success());
-    let child = StandIn(Command::new(&program).spawn().expect("it starts"));
-    // Until it has become that program, it is still this one.
-    while std::fs::read_link(format!("/proc/{}/exe", child.0.id())).is_ok_and(|exe| exe != program)
-    {
-        std::thread::yield_now();
-    }
+    let mut started = Command::new(&program);
+    let started = started.stdout(Stdio::piped()).spawn();
+    let mut child = StandIn(started.expect("it starts"));
+    // Until then it may not be that program yet, or not be mapped whole.
+    let stdout = child.0.stdout.take().expect("a pipe");
+    let mut said = String::new();
+    let read = BufReader::new(stdout).read_line(&mut said);
+    assert!(read.is_ok() && said == "runs\n", "{read:?} {said}");
     let traced = Tracer::attach(child.0.id(), TraceOptions::default(), Box::new(|_| {}));
     let error = traced.expect_err("nothing of it can be read");
     assert!(matches!(error, TraceError::Python { .. }), "{error}");

@@ -20,8 +20,8 @@ use crate::task::Task;
 
 /// The service that Unstall measures, at any step of its migration from blocking to async stores.
 ///
-/// A store is async if its step is listed, else it blocks the event loop; at the `start`, before
-/// step 0, its calls are on threads instead. The steps move 1: runs and their streams, 2a: the usage
+/// A store is async if its step is listed, else it blocks the event loop; without step 0, as at the
+/// `start`, its calls are on threads instead. The steps move 1: runs and their streams, 2a: the usage
 /// check and new conversations, 2b: stopped answers, 2c: sharing and API keys, 2d: signing up and
 /// in, 2e: repositories, 3: tunnel and the code host's cache, 4: calls of other services, 5: search,
 /// 6: the reading of streams, and sessions. Messages are answered by `unstall-reference worker`, a
@@ -119,7 +119,7 @@ struct RawServe {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
-    /// Steps that have landed, as in `0,1,2a` (0 is implied), or `start` for none
+    /// Steps that have landed, as in `0,1,2a`, or `start` for none
     #[arg(long, value_name = "LIST", conflicts_with = "mode")]
     steps: Option<Steps>,
     /// All stores of one kind [default: async]

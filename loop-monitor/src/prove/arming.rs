@@ -62,8 +62,23 @@ fn forget_in_children() -> Result<(), String> {
     }
 }
 
+/// Has the C library ask now what it would else ask once, on whichever thread first gives memory
+/// back: glibc reads `/proc/sys/vm/overcommit_memory` the first time that it shrinks the heap of a
+/// thread (`malloc/arena.c`, `shrink_heap`). In a poll that would be a finding, of no line's fault.
+pub(super) fn let_allocator_ask() {
+    /// Below the size from which memory is mapped apart (128 KiB), and together above the free
+    /// top from which a heap is shrunk (as much).
+    const CHUNKS: usize = 16;
+    const CHUNK_BYTES: usize = 100 * 1024;
+    let chunks: Vec<Vec<u8>> = (0..CHUNKS)
+        .map(|_| Vec::with_capacity(CHUNK_BYTES))
+        .collect();
+    drop(std::hint::black_box(chunks));
+}
+
 /// One harmless call and one that can block must both be seen, and told apart.
 fn catch_two_calls() -> Result<(), String> {
+    let_allocator_ask();
     let scope = Scope::default();
     register(gate::this_thread())?;
     let word = [7];

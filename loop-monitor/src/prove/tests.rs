@@ -16,7 +16,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::{ptr, thread};
 
-use super::arming::{exempt, support};
+use super::arming::{exempt, let_allocator_ask, support};
 use super::gate::{self, CLONE_SITES_MAX};
 use super::slots;
 use super::{Armed, Scope};
@@ -576,4 +576,14 @@ fn calls_of_more_places_than_there_are_slots_are_counted() {
         child.status.success() && text.contains("1 passed"),
         "{child:?}"
     );
+}
+
+/// Only a thread of its own has a heap that shrinks by giving pages back.
+#[test]
+fn what_the_allocator_asks_once_is_asked_before_anything_is_watched() {
+    let (scope, ()) = thread::spawn(|| poll(let_allocator_ask))
+        .join()
+        .expect("no panic");
+    assert!(scope.calls.load(Relaxed) > 0, "memory was given back");
+    assert_eq!(slots::of_scope(&scope).len(), 0);
 }

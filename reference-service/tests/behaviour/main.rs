@@ -43,9 +43,10 @@ mod stream_readers;
 mod watched_hub;
 mod written_rows;
 
-/// The start, step 0, then each that moves stores with those before it.
-const STATES: [&str; 10] = [
+/// The start, one that left step 0 out, step 0, then each that moves stores with those before it.
+const STATES: [&str; 11] = [
     "start",
+    "1,2a,3",
     "0",
     "0,1",
     "0,1,2a",
