@@ -172,7 +172,7 @@ async fn a_mail_service_that_hangs_holds_nobody_after_step_4() {
             continue;
         }
         sharing.await.expect("it is shared");
-        let failed = faults(&service).await["bridge_failed"].clone();
+        let failed = faults(&service).await["bridge_failed"];
         // The call waits two seconds for an answer: who was held by it can't be here before.
         if began.elapsed() < Duration::from_secs(2) {
             assert_eq!(failed, 0);
