@@ -165,7 +165,9 @@ async fn a_thousand_idle_streams_hold_eight_connections_and_no_thread() {
     let testbed = shared_testbed();
     let redis = OwnRedis::new(testbed);
     let (_, database_url) = fresh_database(testbed);
-    let service = Service::start(STATES[1], &database_url, &redis.url);
+    // The first is to be there still when a slow machine has opened the last.
+    let patient = ["--stream-idle-max", "3600"];
+    let service = Service::start_state_with(STATES[1], &database_url, &redis.url, &patient);
     let holdings = Holdings::of(&service).await;
     let mut streams = Vec::new();
     for session in 0..STREAMS {
