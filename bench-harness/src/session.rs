@@ -179,6 +179,12 @@ impl Session {
     /// Goes on where an earlier run of the same session was interrupted: what it measured of whole
     /// pairs, or triples, stays, and the rest is measured. Its plan must be the same.
     pub(crate) fn go_on(&mut self, earlier: RunRecord) {
+        if earlier.load.capacity.is_some() {
+            // A search saves whole blocks only, and learns from each of them by itself: its pairs
+            // have a rate of their own, so that none of them has every level.
+            self.record = earlier;
+            return;
+        }
         let whole = earlier.complete_pairs();
         self.turns.retain(|turn| !whole.contains(&turn.pair));
         self.record = earlier;

@@ -13,13 +13,14 @@ use crate::{LastState, Report, capacity, escape, numbers, ranking, vocabulary};
 /// Ties marks of the charts to rows of the table.
 const LINK: &str = "ledger";
 
-/// Writes the ledger when at least two measurements were compared.
+/// Writes the ledger when at least two measurements were compared, or when the last state is known,
+/// which stands nowhere else.
 pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     let entries = || report.entries.iter().enumerate();
     let compared: Vec<usize> = entries()
         .filter_map(|(index, entry)| entry.comparison.map(|_| index))
         .collect();
-    if compared.len() < 2 {
+    if compared.len() < 2 && report.last_state.is_none() {
         return Ok(());
     }
     let ledger = report.ledger();
@@ -35,7 +36,9 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
             escape::markup_prose(&summary)
         )?;
     }
-    steps_table(out, &ledger, &compared)?;
+    if !compared.is_empty() {
+        steps_table(out, &ledger, &compared)?;
+    }
     capacities(out, &ledger.capacities)?;
     if let Some(state) = &report.last_state {
         last_state(out, state)?;

@@ -24,6 +24,7 @@ fn report<'a>(compared: &'a [(RunRecord, Comparison)], searched: &'a RunRecord) 
         command: "unstall replay".to_owned(),
         certificate: None,
         last_state: Some(fixture::last_state()),
+        left_open: None,
         entries: steps.chain([search]).collect(),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use unstall_results::record::{Block, MonitorEndpoint, RunRecord};
 
+use crate::console::visible;
 use crate::document::replay::{BlockedDocument, BlockedEndpointDocument};
 
 /// From here on a poll counts as blocked: what the monitor counts as such.
@@ -32,13 +33,17 @@ impl Blocked {
             let arm = record.arms.get(&block.arm);
             arm.is_some_and(|arm| arm.command.as_deref() == Some(command))
         };
+        // A search for capacity goes beyond it on purpose: what fails there is its answer.
+        let counts_failures = record.load.capacity.is_none();
         for block in record.blocks.iter().filter(is_it) {
+            if counts_failures {
+                self.failures += block.errors.values().sum::<u64>();
+            }
             self.add_block(&record.scenario.name, block);
         }
     }
 
     fn add_block(&mut self, scenario: &str, block: &Block) {
-        self.failures += block.errors.values().sum::<u64>();
         let Some(monitor) = block.monitor.as_ref().filter(|of| of.measures_blocked()) else {
             return;
         };
@@ -112,8 +117,8 @@ pub(crate) fn text(document: &BlockedDocument) -> String {
     for of in document.endpoints.iter().take(SHOWN_MAX) {
         text.push_str(&format!(
             "    {} in {}: {} in {} requests, the longest {}; slept {}, read pages {} in all\n",
-            of.endpoint,
-            of.scenario,
+            visible(&of.endpoint),
+            visible(&of.scenario),
             of.blocks,
             of.requests,
             ms(of.longest_us),

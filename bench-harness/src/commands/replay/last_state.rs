@@ -45,7 +45,7 @@ const CAPACITY_BLOCKS_MAX: u32 = 40;
 const CAPACITY_BLOCK: Duration = Duration::from_secs(5);
 /// File names.
 const CAPACITY: &str = "capacity.json";
-const LAST_STATE: &str = "last-state.json";
+pub(super) const LAST_STATE: &str = "last-state.json";
 const PROOF: &str = "proof.json";
 
 /// The plan's question about capacity, checked before anything is measured.
