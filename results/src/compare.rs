@@ -10,6 +10,7 @@ use crate::contrast::ContrastError;
 use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
+use crate::held;
 use crate::judge::judge;
 use crate::level;
 use crate::looks::Standing;
@@ -221,15 +222,17 @@ pub(crate) fn conclude(
     policy: &Policy,
     cells: Vec<Cell>,
     mut saturation: Vec<Saturation>,
-    validity: Validity,
+    mut validity: Validity,
     standing: Option<&Standing>,
     sides: &Sides<'_>,
 ) -> Comparison {
     let ground = Ground::of(standing, policy, sides);
+    let beside_less = held::fewer_after(&sides.before, &sides.after);
+    validity.warnings.extend(beside_less.clone());
     let unseen = unseen(record, &cells, policy);
     let slos = objectives(record, policy, &saturation, &ground, sides);
     // A part of a measurement may show harm; that there is none only the whole can.
-    let may_pass = unseen.is_none() && !sides.broke_off;
+    let may_pass = unseen.is_none() && !sides.broke_off && beside_less.is_none();
     let verdict = Evidence::new(&cells, &slos, &validity, &ground, may_pass).verdict();
     let worst_cell = worst_cell(&cells);
     let seen = sides.seen(&cells, record.load.seed, ground.paired);
@@ -246,6 +249,7 @@ pub(crate) fn conclude(
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
         broke_off: sides.broke_off,
+        beside_less: beside_less.as_deref(),
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),
