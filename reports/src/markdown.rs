@@ -123,7 +123,9 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
         }
         writeln!(out)?;
     }
-    if compared.count() > 1 {
+    let compared = compared.count();
+    // What is known of the last state stands below the step, also where it is a single one.
+    if compared > 1 || (compared == 1 && report.last_state.is_some()) {
         // Of a text with little room the rows are fewer, and what became of all steps is the same.
         let summary = report.ledger().summary();
         ledger::write(out, &summary, &ledger_of(shown.iter().copied()))?;

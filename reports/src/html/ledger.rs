@@ -172,7 +172,7 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
         table::number("Before"),
         table::number("After"),
         table::number("After ÷ before"),
-        table::text("The plan’s 30 to 40 % more"),
+        table::text("What the plan promised"),
         table::text("Verdict"),
     ];
     table::open_with_class(
@@ -195,7 +195,11 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
                 || "–".to_owned(),
                 |(middle, interval)| format!("{middle}<small>{interval}</small>"),
             ),
-            capacity::goal(row.goal).to_owned(),
+            format!(
+                "{}<small>{}</small>",
+                capacity::goal(row.goal),
+                capacity::promise(row)
+            ),
             row.verdict.map_or_else(|| "–".to_owned(), answer::pill),
         ];
         table::row(out, &columns, &cells)?;

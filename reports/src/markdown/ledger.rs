@@ -98,7 +98,7 @@ fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result 
     }
     writeln!(
         out,
-        "| capacity | objective | before | after | after ÷ before | the plan’s 30 to 40 % more |\n|---|---|---|---|---|---|"
+        "| capacity | objective | before | after | after ÷ before | what the plan promised |\n|---|---|---|---|---|---|"
     )?;
     for row in rows {
         let version = |of| {
@@ -111,11 +111,12 @@ fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result 
         );
         writeln!(
             out,
-            "| {} | {} | {} | {} | {ratio} | {} |",
+            "| {} | {} | {} | {} | {ratio} | {}: {} |",
             escape::markdown(&row.scenario),
             escape::markdown_code(&row.slo),
             version(row.before),
             version(row.after),
+            capacity::promise(row),
             capacity::goal(row.goal)
         )?;
     }
