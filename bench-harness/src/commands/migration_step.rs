@@ -29,13 +29,18 @@ pub(crate) fn monitored(command: &str) -> String {
     format!("{command} --monitor full-split")
 }
 
-/// As a record names a version that is started here.
-pub(crate) fn arm(line: &str) -> Arm {
+/// As a record names a version that is started here; `program` is [`PrivateServers::program`].
+pub(crate) fn arm(line: &str, program: &str) -> Arm {
+    // All versions are programs of this repository, built with this one. What isn't committed, and
+    // what was built apart from it, only the program's own digest tells apart.
+    let git = match option_env!("UNSTALL_COMMIT") {
+        Some(commit) => format!("{commit}+{program}"),
+        None => program.to_owned(),
+    };
     Arm {
         command: Some(line.to_owned()),
         url: None,
-        // All versions are programs of this repository, built with this one.
-        git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
+        git: Some(git),
         access: None,
         imported: None,
     }

@@ -362,7 +362,12 @@ impl Replay<'_> {
         let arms: BTreeMap<_, _> = arms
             .into_iter()
             .chain(start)
-            .map(|(name, line)| (name.to_owned(), arm(&monitored(line))))
+            .map(|(name, line)| {
+                (
+                    name.to_owned(),
+                    arm(&monitored(line), self.servers.program()),
+                )
+            })
             .collect();
         let mut label = format!("{} {}", step.id, step.title);
         if step.scenarios.len() > 1 {
