@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use unstall_bench_harness::engine::Stop;
 use unstall_reports::terminal::{self, Style};
-use unstall_reports::{Entry, LastState, Report};
+use unstall_reports::{Entry, LastState, LeftOpen, Report};
 use unstall_results::calibration::Certificate;
 use unstall_results::capacity::{self, Finding};
 use unstall_results::compare::{compare, compare_unpaired};
@@ -112,6 +112,8 @@ pub(crate) struct Judgement {
     pub(crate) last_state: Option<LastState>,
     /// A verdict that no comparison carries, because a session ended before there was one.
     unjudged: Option<Verdict>,
+    /// Why; those that are among the notes, too.
+    left_open: Vec<String>,
 }
 
 impl Judgement {
@@ -284,6 +286,7 @@ impl Judgement {
     /// Something has no comparison: why, and what that makes of the whole.
     pub(crate) fn leave_open(&mut self, verdict: Verdict, why: String) {
         self.unjudged = self.unjudged.max(Some(verdict));
+        self.left_open.push(why.clone());
         self.notes.push(why);
     }
 
@@ -331,6 +334,10 @@ impl Judgement {
             command: command.to_owned(),
             certificate: self.certificate.as_ref(),
             last_state: self.last_state.clone(),
+            left_open: self.unjudged.map(|verdict| LeftOpen {
+                verdict,
+                why: self.left_open.clone(),
+            }),
             entries: self
                 .entries
                 .iter()
@@ -348,7 +355,9 @@ impl Judgement {
             colour: console.colour,
             width: console.width,
         };
-        let report = self.report("", "");
+        let mut report = self.report("", "");
+        // The notes below say it.
+        report.left_open = None;
         let mut text = terminal::render(&report, style);
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));

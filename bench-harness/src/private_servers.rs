@@ -3,12 +3,15 @@
 //! which every block starts.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
 use unstall_bench_harness::process_group::ServiceCommand;
 use unstall_testbed::{DEFAULT_ROUND_TRIP, DelayProxy, Guard, Options, Testbed};
 
@@ -32,6 +35,8 @@ pub(crate) struct PrivateServers {
     guard: Guard,
     testbed: Testbed,
     reference: PathBuf,
+    /// See [`Self::program`].
+    program: String,
     /// The database that blocks use, cloned from `template`.
     database: String,
     template: String,
@@ -39,6 +44,28 @@ pub(crate) struct PrivateServers {
     measured: Duration,
     /// The command of each arm.
     versions: BTreeMap<&'static str, String>,
+}
+
+/// Digits of a digest that tell any two builds apart.
+const DIGEST_BYTES: usize = 6;
+
+fn digest(program: &Path) -> anyhow::Result<String> {
+    let unreadable = || format!("{} can't be read", program.display());
+    let mut file = File::open(program).with_context(unreadable)?;
+    let (mut sum, mut part) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        let read = file.read(&mut part).with_context(unreadable)?;
+        if read == 0 {
+            break;
+        }
+        sum.update(&part[..read]);
+    }
+    let first = sum.finalize();
+    let digits: String = first[..DIGEST_BYTES]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(format!("sha256:{digits}"))
 }
 
 impl PrivateServers {
@@ -92,6 +119,7 @@ impl PrivateServers {
             guard: Guard::new().context("the guard of the agent's worker could not be started")?,
             testbed,
             reference: reference.to_owned(),
+            program: digest(reference)?,
             database: format!("unstall_demo_{}", std::process::id()),
             template,
             measured: measured.p50,
@@ -115,6 +143,11 @@ impl PrivateServers {
         } else {
             "none"
         }
+    }
+
+    /// Which program serves: `sha256:` and the first digits of its file's digest.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
     }
 
     /// The stated round trip to the stores.
@@ -237,4 +270,23 @@ fn ms(time: Duration) -> f64 {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_built_anew_is_another_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        std::fs::write(&path, b"abc").expect("writable");
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(digest(&path).expect("readable"), "sha256:ba7816bf8f01");
+        std::fs::write(&path, vec![7; (1 << 20) + 1]).expect("writable");
+        assert_ne!(digest(&path).expect("readable"), "sha256:ba7816bf8f01");
+        std::fs::remove_file(&path).expect("there");
+        let error = format!("{:#}", digest(&path).expect_err("gone"));
+        assert!(error.contains("can't be read"), "{error}");
+    }
 }

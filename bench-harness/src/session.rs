@@ -15,7 +15,7 @@ use unstall_bench_harness::engine::{
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::level::Level;
-use unstall_results::record::{CapacityLoad, RunRecord};
+use unstall_results::record::{CapacityLoad, Merged, MergedSession, RunRecord};
 use unstall_scenarios::plan::Plan;
 use unstall_testbed::Guard;
 
@@ -179,10 +179,51 @@ impl Session {
     /// Goes on where an earlier run of the same session was interrupted: what it measured of whole
     /// pairs, or triples, stays, and the rest is measured. Its plan must be the same.
     pub(crate) fn go_on(&mut self, earlier: RunRecord) {
+        if earlier.load.capacity.is_some() {
+            // A search saves whole blocks only, and learns from each of them by itself: its pairs
+            // have a rate of their own, so that none of them has every level.
+            self.record = earlier;
+            return;
+        }
         let whole = earlier.complete_pairs();
         self.turns.retain(|turn| !whole.contains(&turn.pair));
+        let begun: BTreeSet<u32> = earlier.blocks.iter().map(|of| of.pair).collect();
+        let due: BTreeSet<u32> = self.turns.iter().map(|turn| turn.pair).collect();
+        let (id, created_utc) = (self.record.id.clone(), self.record.created_utc.clone());
         self.record = earlier;
         self.record.blocks.retain(|of| whole.contains(&of.pair));
+        if whole.is_empty() {
+            return;
+        }
+        // Whoever reads it is told that the machine was not one and the same all the time. What was
+        // interrupted was not judged: however often it happens, it is one look at the result.
+        let label = self.record.label.clone();
+        let session =
+            |id: String, created_utc: String, pairs: usize, left_out: usize| MergedSession {
+                id,
+                label: label.clone(),
+                created_utc,
+                pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
+                pairs_left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
+            };
+        let mut merged = self.record.merged.take().unwrap_or_else(|| Merged {
+            sessions: vec![session(
+                self.record.id.clone(),
+                self.record.created_utc.clone(),
+                whole.len(),
+                begun.len() - whole.len(),
+            )],
+            planned: true,
+            differences: Vec::new(),
+        });
+        // The one before was to measure all that was left, and was stopped as well.
+        if let Some((last, others)) = merged.sessions.split_last_mut() {
+            let earlier: u32 = others.iter().map(|of| of.pairs).sum();
+            let pairs = u32::try_from(whole.len()).unwrap_or(u32::MAX);
+            last.pairs = pairs.saturating_sub(earlier);
+        }
+        merged.sessions.push(session(id, created_utc, due.len(), 0));
+        self.record.merged = Some(merged);
     }
 
     /// Its blocks, for [`Self::measure`].

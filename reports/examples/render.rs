@@ -69,6 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         certificate: None,
         last_state: (shown == "migration").then(fixture::last_state),
+        left_open: None,
         entries,
     };
     let begin = Instant::now();

@@ -2,6 +2,7 @@
 
 use unstall_results::capacity::{ArmFinding, Capacity, Finding, Goal, Ratio, SeenTrial, TrialEnd};
 use unstall_results::comparison::{Metric, Verdict};
+use unstall_results::ledger::CapacityRow;
 use unstall_results::slo::Reading;
 
 use crate::{Entry, numbers, vocabulary};
@@ -66,6 +67,12 @@ pub(crate) fn ratio(ratio: Option<Ratio>) -> Option<(String, String)> {
         } => Some((format!("at most {}", times(high)), "–".to_owned())),
         _ => None,
     }
+}
+
+/// What the plan promised: `30 to 40 % more`.
+pub(crate) fn promise(row: &CapacityRow) -> String {
+    let [least, most] = row.promised_percent;
+    format!("{least} to {most} % more")
 }
 
 /// A sign and a word for what a ratio says of the plan's goal.

@@ -49,6 +49,17 @@ pub struct Report<'a> {
     pub certificate: Option<&'a Certificate>,
     /// What is known of the state behind a migration's last step, besides what was compared.
     pub last_state: Option<LastState>,
+    /// What should have been measured and was not, or not to its end.
+    pub left_open: Option<LeftOpen>,
+}
+
+/// What no entry can answer for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOpen {
+    /// What it makes of the whole: it counts in [`Report::verdict`].
+    pub verdict: Verdict,
+    /// What, and why; a sentence each.
+    pub why: Vec<String>,
 }
 
 /// The state behind a migration's last step.
@@ -56,6 +67,8 @@ pub struct Report<'a> {
 pub struct LastState {
     /// What serves it.
     pub command: String,
+    /// What the findings come to: it counts in [`Report::verdict`].
+    pub verdict: Verdict,
     /// What was asked of it.
     pub findings: Vec<StateFinding>,
 }
@@ -81,12 +94,26 @@ pub struct Entry<'a> {
 }
 
 impl Report<'_> {
-    /// The verdict over all entries: invalid before regression before
+    /// The verdict over all entries, the last state and what was left open: invalid before regression before
     /// inconclusive before pass. `None` when nothing was compared.
     pub fn verdict(&self) -> Option<Verdict> {
+        let of_state = self.last_state.iter().map(|state| state.verdict);
+        let left_open = self.left_open.iter().map(|open| open.verdict);
+        let all = self.measured().into_iter().chain(of_state);
+        all.chain(left_open).max()
+    }
+
+    /// The same of the entries alone.
+    fn measured(&self) -> Option<Verdict> {
         let compared = self.entries.iter().filter_map(|entry| entry.comparison);
         let searched = self.entries.iter().filter_map(capacity::verdict);
         ledger::overall(compared).into_iter().chain(searched).max()
+    }
+
+    /// The verdict of the last state, where it is worse than all that was measured.
+    pub(crate) fn worse_last_state(&self) -> Option<Verdict> {
+        let state = self.last_state.as_ref()?;
+        (Some(state.verdict) > self.measured()).then_some(state.verdict)
     }
 
     /// What became of each step, and what its searches for capacity found.
@@ -94,8 +121,8 @@ impl Report<'_> {
         ledger_of(&self.entries)
     }
 
-    /// What is said of the entry that decides [`Self::verdict`]: the first of those with the worst
-    /// one. `None` where nothing was compared and nothing searched for.
+    /// What is said of the entry that decides [`Self::verdict`], unless the last state does: the first
+    /// of those with the worst one. `None` where nothing was compared and nothing searched for.
     pub fn answer(&self) -> Option<Said> {
         let said = self.entries.iter().filter_map(Entry::said);
         said.reduce(|worst, one| {

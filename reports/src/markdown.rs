@@ -103,8 +103,32 @@ fn write_report(out: &mut String, report: &Report<'_>, detail: &Detail) -> std::
     if let Some(said) = report.answer().filter(|_| judged > 1) {
         overall(out, &said)?;
     }
-    if compared.count() > 1 {
-        ledger::write(out, &ledger_of(shown.iter().copied()))?;
+    if let Some(verdict) = report.worse_last_state() {
+        writeln!(
+            out,
+            "**{} {}**: the state behind the last step\n",
+            vocabulary::verdict_sign(verdict),
+            vocabulary::verdict(verdict)
+        )?;
+    }
+    if let Some(open) = &report.left_open {
+        writeln!(
+            out,
+            "**{} {}**: not all was measured\n",
+            vocabulary::verdict_sign(open.verdict),
+            vocabulary::verdict(open.verdict)
+        )?;
+        for why in &open.why {
+            writeln!(out, "- {}", escape::markdown(why))?;
+        }
+        writeln!(out)?;
+    }
+    let compared = compared.count();
+    // What is known of the last state stands below the step, also where it is a single one.
+    if compared > 1 || (compared == 1 && report.last_state.is_some()) {
+        // Of a text with little room the rows are fewer, and what became of all steps is the same.
+        let summary = report.ledger().summary();
+        ledger::write(out, &summary, &ledger_of(shown.iter().copied()))?;
     }
     if let Some(state) = &report.last_state {
         ledger::write_last_state(out, state)?;

@@ -37,6 +37,10 @@ pub(crate) const OF_THE_SERVICE: [Metric; 6] = [
     Metric::ProbeP90,
 ];
 
+/// Requests of a block from which a percentile that is only a bound is compared. Of fewer, one
+/// failure would do at p99, and a single bad moment could have them all.
+const BOUND_REQUESTS_MIN: u64 = 10;
+
 /// A cell to be.
 #[derive(Debug)]
 pub(crate) struct Candidate<'a> {
@@ -280,6 +284,16 @@ fn gap(
     (Evidence::None(outcome), Some(note))
 }
 
+/// Whether a block's percentile has the requests that it takes.
+///
+/// A version that answers nobody gets few: its block is given up, and a percentile that is a bound
+/// already can't become smaller by more of the same failures. So what counts there is that they are
+/// no accident: the lower end of the percentile's own 95 % interval is a bound as well. Of
+/// [`BOUND_REQUESTS_MIN`] requests that takes 9 failures at p50, 3 at p95 and 2 at p99.
+fn is_enough(of: &Reading, needed: u64) -> bool {
+    of.n >= needed || (of.is_surely_bound && of.n >= BOUND_REQUESTS_MIN)
+}
+
 /// Why complete pairs can't be tested all the same, and what follows.
 fn obstacle(
     metric: Metric,
@@ -289,9 +303,9 @@ fn obstacle(
 ) -> Option<(Outcome, String)> {
     if let Some(q) = metric.quantile() {
         let needed = requests_per_block(metric, q, judged);
-        let fewest = pairs.iter().map(|(before, after)| before.n.min(after.n));
-        let fewest = fewest.min().unwrap_or(0);
-        if fewest < needed {
+        let readings = pairs.iter().flat_map(|(before, after)| [before, after]);
+        let fewest = readings.filter(|of| !is_enough(of, needed)).map(|of| of.n);
+        if let Some(fewest) = fewest.min() {
             let outcome = Outcome::Insufficient {
                 requests_needed: needed,
             };

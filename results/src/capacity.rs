@@ -11,7 +11,7 @@ use crate::record::{Block, CapacityLoad, EndpointIdentity, RunRecord};
 use crate::saturation;
 use crate::slo::{Reading, Slo, SloError};
 
-pub use ratio::{GOAL_RATIO, Goal, HARM_RATIO_MIN, Ratio};
+pub use ratio::{Goal, HARM_RATIO_MIN, PROMISED_PERCENT, Ratio, goal_ratio};
 pub use search::{Bounds, CONFIDENCE, Capacity, Ceiling, Search, Step, Trial, TrialEnd};
 
 mod belief;
@@ -29,6 +29,8 @@ pub struct Finding {
     pub arms: Vec<ArmFinding>,
     /// After ÷ before, where both are known well enough.
     pub ratio: Option<Ratio>,
+    /// How much more the new version is to bear, in percent, from which to which.
+    pub promised_percent: [u32; 2],
     /// The judgement of two versions; of one only that its numbers can't be used.
     pub verdict: Option<Verdict>,
     /// What was found, for people: the answer first.
@@ -167,6 +169,7 @@ pub fn find(record: &RunRecord) -> Result<Option<Finding>, SloError> {
         slo,
         arms,
         ratio,
+        promised_percent: load.promised_percent,
         verdict,
         headline: String::new(),
         next_action: String::new(),

@@ -10,6 +10,7 @@ use crate::contrast::ContrastError;
 use crate::criteria::{Seen, criteria};
 use crate::design::{ArmName, blind_spots, pairs_min};
 use crate::headline::Findings;
+use crate::held;
 use crate::judge::judge;
 use crate::level;
 use crate::looks::Standing;
@@ -111,7 +112,7 @@ pub fn compare(record: &RunRecord, policy: &Policy) -> Result<Comparison, Compar
         after,
         broke_off: record.interrupted,
     };
-    pairing.warnings.extend(sides.doubt_of_probe());
+    pairing.warnings.extend(sides.doubts());
     pairing.warnings.extend(near_the_floor(record));
     pairing
         .warnings
@@ -142,9 +143,21 @@ impl Sides<'_> {
         (of(&self.before), of(&self.after))
     }
 
-    /// Once for both versions, whichever it is.
-    pub(crate) fn doubt_of_probe(&self) -> Option<String> {
-        doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after))
+    /// What stood beside the load and was not as it should be: of the probe once for both versions,
+    /// whichever it is.
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = String> {
+        let of_probe = doubt_of_blocks(&self.before).or_else(|| doubt_of_blocks(&self.after));
+        of_probe.into_iter().chain(self.beside_less())
+    }
+
+    fn beside_less(&self) -> Option<String> {
+        held::fewer_after(&self.before, &self.after)
+    }
+
+    /// A part of a measurement, or one beside less, may show harm; that there is none only the whole
+    /// can.
+    fn may_pass(&self) -> bool {
+        !self.broke_off && self.beside_less().is_none()
     }
 
     /// What criteria are judged by.
@@ -228,8 +241,7 @@ pub(crate) fn conclude(
     let ground = Ground::of(standing, policy, sides);
     let unseen = unseen(record, &cells, policy);
     let slos = objectives(record, policy, &saturation, &ground, sides);
-    // A part of a measurement may show harm; that there is none only the whole can.
-    let may_pass = unseen.is_none() && !sides.broke_off;
+    let may_pass = unseen.is_none() && sides.may_pass();
     let verdict = Evidence::new(&cells, &slos, &validity, &ground, may_pass).verdict();
     let worst_cell = worst_cell(&cells);
     let seen = sides.seen(&cells, record.load.seed, ground.paired);
@@ -246,6 +258,7 @@ pub(crate) fn conclude(
         worst: worst_cell.map(|index| &cells[index]),
         unseen,
         broke_off: sides.broke_off,
+        beside_less: sides.beside_less(),
         step: record.step.as_ref(),
         faults: &validity.faults,
         failures: sides.failures(),

@@ -173,7 +173,8 @@ fn judge(expected: &str, cells: &[&Cell], policy: &Policy) -> (Answer, String) {
 }
 
 /// Faults that the service counted. They are down if each that was there before is gone or
-/// significantly rarer, and up if any is significantly more frequent.
+/// significantly rarer, and at least one significantly: a fault that was met once, and then not
+/// again, may have been missed by chance. They are up if any is significantly more frequent.
 fn faults(expected: &str, counters: &[ServiceCounter], policy: &Policy) -> (Answer, String) {
     let alpha = policy.alpha;
     let phrases = |is: &dyn Fn(&ServiceCounter) -> bool| {
@@ -186,8 +187,14 @@ fn faults(expected: &str, counters: &[ServiceCounter], policy: &Policy) -> (Answ
     }
     let stays = |of: &ServiceCounter| of.after > 0 && !of.has_fallen(alpha);
     let was_there = |of: &ServiceCounter| of.before > 0;
+    let has_any_fallen = counters
+        .iter()
+        .any(|of| was_there(of) && of.has_fallen(alpha));
     match (expected, phrases(&stays), phrases(&was_there)) {
         ("down", Some(stays), _) => (Answer::Unmet, format!("{stays}: no significant fall")),
+        ("down", None, Some(gone)) if !has_any_fallen => {
+            (Answer::Open, format!("{gone}: too few to tell"))
+        }
         ("down" | "down-or-flat", _, Some(fallen)) => (Answer::Met, fallen),
         ("down", None, None) => (Answer::NotApplicable, "none counted".to_owned()),
         ("down-or-flat", all, None) => (
@@ -382,6 +389,25 @@ mod tests {
         let (met, _, next) = found(&faulty(&[("dropped", 5)]), FAULTS);
         assert_eq!(met, Some(false));
         assert!(next.contains("dropped 0 → 95: more than before"), "{next}");
+    }
+
+    /// Once in ten blocks, and then not again.
+    #[test]
+    fn a_fault_that_was_met_by_chance_has_not_fallen() {
+        let mut rare = faulty(&[]);
+        let once = |pair: u32| {
+            let counted = (pair == 3).then(|| ("queued".to_owned(), 1));
+            Some(counted.into_iter().collect())
+        };
+        change(&mut rare, "before", |block| {
+            block.service_counters = once(block.pair);
+        });
+        change(&mut rare, "after", |block| {
+            block.service_counters = once(99);
+        });
+        let (met, decision, next) = found(&rare, FAULTS);
+        assert_eq!((met, decision), (None, Decision::Undecided));
+        assert!(next.contains("queued 1 → 0: too few to tell"), "{next}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! failures is a bound instead of a number.
 
 use crate::histogram::LatencyHistogram;
-use crate::order_statistics::interval_ranks;
+use crate::order_statistics::{interval_ranks, lower_rank};
 
 /// A percentile of requests of which some failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +106,14 @@ impl ErrorAdjusted {
         let (low, high) = interval_ranks(q, self.count)?;
         let at = |rank: u64| self.quantile(rank as f64 / self.count as f64);
         Some((at(low)?, at(high)?))
+    }
+
+    /// Whether failures reach into the `q`-quantile of the version and not only into that of these
+    /// requests: the lower end of its 95 % interval is a bound, too.
+    pub(crate) fn is_surely_bound(&self, q: f64) -> bool {
+        let low = lower_rank(q, self.count);
+        low.and_then(|rank| self.quantile(rank as f64 / self.count as f64))
+            .is_some_and(Quantile::is_bound)
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) unseen: Option<&'a Cell>,
     /// The measurement was stopped before its plan was done.
     pub(crate) broke_off: bool,
+    /// The new version was measured beside fewer held streams, in a sentence.
+    pub(crate) beside_less: Option<String>,
     pub(crate) step: Option<&'a StepIdentity>,
     pub(crate) faults: &'a [String],
     /// Failed requests before and after.
@@ -275,6 +277,7 @@ impl Findings<'_> {
             )
         }));
         named.extend(self.slo_sentences(|of| matches!(of, SloOutcome::CantTell { .. })));
+        named.extend(self.beside_less.clone());
         if self.broke_off {
             named.push(format!(
                 "The measurement broke off after {}: a part of it may show harm, and only the \

@@ -114,6 +114,8 @@ pub struct CapacityRow {
     pub ratio: Option<Ratio>,
     /// Whether it is what a migration is to bring.
     pub goal: Option<Goal>,
+    /// What that is: how much more, in percent, from which to which.
+    pub promised_percent: [u32; 2],
     /// The search's answer.
     pub verdict: Option<Verdict>,
     /// The same in a sentence.
@@ -146,7 +148,8 @@ impl Ledger {
                 before: before.capacity,
                 after: after.capacity,
                 ratio: finding.ratio,
-                goal: finding.ratio.as_ref().map(Ratio::goal),
+                goal: (finding.ratio.as_ref()).map(|ratio| ratio.goal(finding.promised_percent)),
+                promised_percent: finding.promised_percent,
                 verdict: finding.verdict,
                 headline: finding.headline.clone(),
             })

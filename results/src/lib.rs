@@ -23,6 +23,7 @@ pub mod design;
 mod error_adjusted;
 mod hdr_wire;
 mod headline;
+mod held;
 pub mod histogram;
 mod hodges_lehmann;
 pub mod import;

@@ -25,6 +25,8 @@ pub(crate) struct Reading {
     pub(crate) value: f64,
     /// True when it is only a lower bound.
     pub(crate) at_least: bool,
+    /// So many of the requests failed that it is one whatever the others would have been.
+    pub(crate) is_surely_bound: bool,
     /// Requests behind it.
     pub(crate) n: u64,
 }
@@ -34,6 +36,7 @@ pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Op
     let exactly = |value: f64, n: u64| Reading {
         value,
         at_least: false,
+        is_surely_bound: false,
         n,
     };
     if let Some(q) = metric.quantile() {
@@ -42,6 +45,7 @@ pub(crate) fn reading(block: &Block, subject: Subject<'_>, metric: Metric) -> Op
         return Some(Reading {
             value: milliseconds(quantile),
             at_least: quantile.is_bound(),
+            is_surely_bound: times.is_surely_bound(q),
             n: times.count(),
         });
     }

@@ -26,18 +26,29 @@ pub(crate) fn interval_needed(q: f64) -> u64 {
 /// 95 % confidence, 2.5 % on each side (David and Nagaraja, *Order Statistics*,
 /// §7.1). `None` when `n` is too small: below 72 at p95, below 368 at p99.
 pub(crate) fn interval_ranks(q: f64, n: u64) -> Option<(u64, u64)> {
+    let (low, high) = ranks(q, n)?;
+    (low >= 1 && high <= n).then_some((low, high))
+}
+
+/// The lower of these ranks alone: there is one long before there is an upper one.
+pub(crate) fn lower_rank(q: f64, n: u64) -> Option<u64> {
+    let (low, _) = ranks(q, n)?;
+    (low >= 1).then_some(low)
+}
+
+/// 0 or n + 1 where there is none.
+fn ranks(q: f64, n: u64) -> Option<(u64, u64)> {
     if n == 0 || !(0.0..1.0).contains(&q) || q == 0.0 {
         return None;
     }
-    let (low, high) = if n <= EXACT_N_MAX {
+    Some(if n <= EXACT_N_MAX {
         exact_ranks(q, n)
     } else {
         let middle = q * n as f64;
         let reach = 1.959_964 * (middle * (1.0 - q)).sqrt();
         let high = ((middle + reach).ceil() as u64).saturating_add(1);
         ((middle - reach).floor().max(0.0) as u64, high)
-    };
-    (low >= 1 && high <= n).then_some((low, high))
+    })
 }
 
 /// The largest `l` with P(X ≤ l − 1) ≤ 2.5 % and the smallest `u` with

@@ -64,7 +64,7 @@ pub fn compare_unpaired(
     validity
         .warnings
         .extend([before, after].into_iter().filter_map(format_warning));
-    validity.warnings.extend(sides.doubt_of_probe());
+    validity.warnings.extend(sides.doubts());
     let (cells, saturation) = cells([before, after], &sides, policy);
     let mut comparison = conclude(after, policy, cells, saturation, validity, None, &sides);
     comparison.label = format!("{} → {}", before.label, after.label);

@@ -7,7 +7,9 @@ use unstall_results::compare::{CompareError, compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Decision, Metric, Outcome, Verdict};
 use unstall_results::histogram::LatencyHistogram;
 use unstall_results::policy::Policy;
-use unstall_results::record::{Block, EndpointSamples, ErrorKind, ProbeSamples, RunRecord};
+use unstall_results::record::{
+    BackgroundSamples, Block, EndpointSamples, ErrorKind, ProbeSamples, RunRecord,
+};
 use unstall_results::synthetic::{
     EndpointSpec, ProbeSpec, StreamSpec, add_probe, add_stream, record, run_record,
 };
@@ -289,4 +291,45 @@ fn forged_counts_do_not_overflow() {
     let found = bystanders(&forged);
     assert_eq!(found[0].offered, u64::MAX);
     assert!(probe_cell(&judged(&forged)).before.at_least);
+}
+
+/// A faster version, and streams that each version held open at the begin and at the end.
+fn beside_streams(before: (u32, u32), after: (u32, u32)) -> Comparison {
+    let mut measured = record(3, 8, 800, &faster());
+    for block in &mut measured.blocks {
+        let (open_at_begin, open_at_end) = match block.arm.as_str() {
+            "before" => before,
+            _ => after,
+        };
+        block.background = Some(BackgroundSamples {
+            users: 1_000,
+            open_at_begin,
+            open_at_end,
+            ..BackgroundSamples::default()
+        });
+    }
+    measured.validate().unwrap();
+    judged(&measured)
+}
+
+#[test]
+fn a_version_that_loses_its_streams_is_not_faster() {
+    let same = beside_streams((1_000, 1_000), (1_000, 999));
+    assert_eq!(same.verdict, Verdict::Pass, "one stream explains nothing");
+    let more = beside_streams((40, 40), (1_000, 1_000));
+    assert_eq!(more.verdict, Verdict::Pass);
+    assert_eq!(more.validity.warnings, [""; 0]);
+    let lost = beside_streams((1_000, 1_000), (1_000, 40));
+    assert_eq!(lost.verdict, Verdict::Inconclusive);
+    let told = "The after version held 40 of 1\u{a0}000 streams open, the before version \
+                1\u{a0}000: it was measured beside less.";
+    assert!(
+        lost.validity.warnings.iter().any(|of| of == told),
+        "{lost:?}"
+    );
+    assert!(lost.reasons.iter().any(|of| of == told), "{lost:?}");
+    assert!(
+        lost.next_action.contains("what ended its streams"),
+        "{lost:?}"
+    );
 }

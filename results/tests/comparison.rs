@@ -2,6 +2,7 @@
 
 use unstall_results::compare::{compare, compare_unpaired};
 use unstall_results::comparison::{Cell, Comparison, Decision, Metric, Outcome, Scale, Verdict};
+use unstall_results::histogram::LatencyHistogram;
 use unstall_results::level::Level;
 use unstall_results::policy::{Policy, Unpaired};
 use unstall_results::record::{ErrorKind, RunRecord};
@@ -146,6 +147,65 @@ fn failing_fast_is_not_faster() {
         ..EndpointSpec::new("GET a", 20.0)
     };
     insta::assert_snapshot!(judged(&record(1, 8, 400, &[failing])));
+}
+
+/// An arm that answers so many of a block's few requests before the block is given up.
+fn starve(record: &mut RunRecord, arm: &str, asked: u64, answered: u64) {
+    for block in record.blocks.iter_mut().filter(|block| block.arm == arm) {
+        for samples in block.endpoints.values_mut() {
+            let of = |us: u64, count: u64| {
+                let mut times = LatencyHistogram::new();
+                times.record_us_times(us, count);
+                times
+            };
+            samples.response = of(20_000, answered);
+            samples.service = of(20_000, answered);
+            samples.queue = of(0, asked);
+            samples.failed = of(2_000_000, asked - answered);
+            samples.completed = answered;
+            samples.errors = [(ErrorKind::Timeout, asked - answered)].into();
+        }
+        let endpoints = block.endpoints.len() as u64;
+        (block.offered, block.sent) = (endpoints * asked, endpoints * asked);
+        block.completed = endpoints * answered;
+        block.errors = [(ErrorKind::Timeout, endpoints * (asked - answered))].into();
+    }
+}
+
+fn p95(record: &RunRecord) -> (Verdict, Decision, Outcome) {
+    record.validate().unwrap();
+    let comparison = compare(record, &Policy::default()).unwrap();
+    let mut cells = comparison.cells.iter();
+    let cell = cells.find(|cell| cell.metric == Metric::ResponseP95);
+    let outcome = cell.map(|cell| cell.outcome).expect("a p95");
+    (comparison.verdict, comparison.decision, outcome)
+}
+
+/// A version that answers nobody gets few requests, and is the slower one all the same.
+#[test]
+fn a_version_that_starves_is_compared_by_its_bound() {
+    let measured = record(1, 10, 400, &[EndpointSpec::new("GET a", 20.0)]);
+    let starved = |arm: &str, asked, answered| {
+        let mut starved = measured.clone();
+        starve(&mut starved, arm, asked, answered);
+        p95(&starved)
+    };
+    let (verdict, decision, outcome) = starved("before", 20, 0);
+    assert_eq!(outcome, Outcome::Improvement);
+    assert_eq!((verdict, decision), (Verdict::Pass, Decision::Keep));
+    let (verdict, decision, outcome) = starved("after", 20, 0);
+    assert_eq!(outcome, Outcome::Regression);
+    assert_eq!((verdict, decision), (Verdict::Regression, Decision::Revert));
+    let insufficient = Outcome::Insufficient {
+        requests_needed: 400,
+    };
+    assert_eq!(
+        starved("before", 9, 0).2,
+        insufficient,
+        "any could be chance"
+    );
+    assert_eq!(starved("before", 20, 18).2, insufficient, "so could two");
+    assert_eq!(starved("before", 20, 16).2, Outcome::Improvement);
 }
 
 #[test]

@@ -151,6 +151,15 @@ fn the_weights_of_a_day_add_up_to_a_hundred() {
     assert!((weights.clone().sum::<f64>() - 100.0).abs() < 1e-9);
     let iterations = plan.load.requests.unwrap();
     assert!(weights.fold(f64::INFINITY, f64::min) * iterations as f64 / 100.0 >= 10.0);
+    // What is judged has the 40 requests of a p50 in every block; of the rest nothing would ever pass.
+    for request in plan.requests.iter() {
+        assert_eq!(
+            request.judged,
+            request.weight >= Some(2.0),
+            "{}",
+            request.name
+        );
+    }
 }
 
 #[test]
@@ -165,6 +174,12 @@ fn idle_streams_are_as_many_as_asked_for_and_send_what_a_stream_takes() {
     assert!(with("0").background.is_none());
     assert_eq!(with("44").background.unwrap().users, 44);
     let plan = catalogue::open("idle-streams", &Inputs::default()).unwrap();
+    // Each endpoint has its part of the few requests that a service which answers nobody gets.
+    assert_eq!(plan.requests_per_iteration(), 1);
+    assert!(
+        plan.load.requests >= Some(3 * 450),
+        "a p95 takes 400 of each"
+    );
     let background = plan.background.clone().unwrap();
     assert_eq!(background.users, 1_000);
     let beside = Arc::clone(&background.plan);

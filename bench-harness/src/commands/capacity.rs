@@ -9,6 +9,7 @@ use anyhow::Context;
 use unstall_bench_harness::block::{self, BlockPlace, Service};
 use unstall_bench_harness::engine::{Access, Amount, BlockSpec, OpenLoad, Stop, Target, Warmup};
 use unstall_bench_harness::floor;
+use unstall_results::capacity::PROMISED_PERCENT;
 use unstall_results::level::OPEN;
 use unstall_results::record::{CapacityLoad, EndpointIdentity, Load};
 use unstall_results::slo::Slo;
@@ -265,6 +266,7 @@ fn open(
             highest_per_second: arguments.to,
             precision: arguments.precision,
             blocks_max: arguments.blocks,
+            promised_percent: PROMISED_PERCENT,
         }),
         looks: Vec::new(),
     };

@@ -190,8 +190,14 @@ fn open(
         load,
         turns: migration_step::closed_turns(&design, REQUESTS),
         arms: BTreeMap::from([
-            (BEFORE.to_owned(), migration_step::arm(&replay.before)),
-            (AFTER.to_owned(), migration_step::arm(&replay.after)),
+            (
+                BEFORE.to_owned(),
+                migration_step::arm(&replay.before, servers.program()),
+            ),
+            (
+                AFTER.to_owned(),
+                migration_step::arm(&replay.after, servers.program()),
+            ),
         ]),
         // The criteria of a step say nothing about a version against itself.
         step: (!arguments.aa).then(|| migration_step::identity(step)),

@@ -1,6 +1,6 @@
 //! One step of a migration plan on the way into a record: what `demo` and `replay` have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -29,13 +29,18 @@ pub(crate) fn monitored(command: &str) -> String {
     format!("{command} --monitor full-split")
 }
 
-/// As a record names a version that is started here.
-pub(crate) fn arm(line: &str) -> Arm {
+/// As a record names a version that is started here; `program` is [`PrivateServers::program`].
+pub(crate) fn arm(line: &str, program: &str) -> Arm {
+    // All versions are programs of this repository, built with this one. What isn't committed, and
+    // what was built apart from it, only the program's own digest tells apart.
+    let git = match option_env!("UNSTALL_COMMIT") {
+        Some(commit) => format!("{commit}+{program}"),
+        None => program.to_owned(),
+    };
     Arm {
         command: Some(line.to_owned()),
         url: None,
-        // All versions are programs of this repository, built with this one.
-        git: option_env!("UNSTALL_COMMIT").map(ToOwned::to_owned),
+        git: Some(git),
         access: None,
         imported: None,
     }
@@ -163,8 +168,19 @@ pub(crate) fn quick_note(judgement: &Judgement, made: &str) -> String {
             (ratio - 1.0) * 100.0
         )
     });
+    // A scenario may have a number of its own.
+    let entries = judgement.entries.iter();
+    let counts: BTreeSet<u64> = entries
+        .filter(|entry| entry.comparison.is_some())
+        .map(|entry| entry.record.load.requests_per_endpoint)
+        .collect();
+    let requests = match (counts.first(), counts.last()) {
+        (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
+        (Some(all), _) => all.to_string(),
+        _ => REQUESTS.to_string(),
+    };
     format!(
-        "--quick made {made} of {REQUESTS} requests per endpoint after a short warm-up. It does not \
+        "--quick made {made} of {requests} requests per endpoint after a short warm-up. It does not \
          see p99{smallest}"
     )
 }

@@ -121,6 +121,16 @@ fn parts(plan: &MigrationPlan, wanted: Option<&[String]>) -> anyhow::Result<Vec<
             names.join(", ")
         );
     }
+    let mut taken = BTreeSet::from([last_state::LAST_STATE.to_owned()]);
+    for name in parts.iter().flat_map(|part| part.record_names()) {
+        if taken.contains(&name) {
+            bail!(
+                "the plan has two measurements for the record {name}: name each scenario of a step \
+                 once, and choose ids and names that don't make the same together"
+            );
+        }
+        taken.insert(name);
+    }
     Ok(parts)
 }
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstall_results::capacity::{
-    ArmFinding, CONFIDENCE, Capacity, Ceiling, Finding, GOAL_RATIO, Goal, Ratio, SeenTrial,
-    TrialEnd,
+    ArmFinding, CONFIDENCE, Capacity, Ceiling, Finding, Goal, Ratio, SeenTrial, TrialEnd,
+    goal_ratio,
 };
 use unstall_results::record::RunRecord;
 use unstall_results::slo::Reading;
@@ -126,7 +126,7 @@ impl CapacityDocument {
             verdict: finding.verdict.map(VerdictName::from),
             confidence: CONFIDENCE,
             versions: finding.arms.iter().map(VersionDocument::from).collect(),
-            ratio: finding.ratio.map(RatioDocument::from),
+            ratio: (finding.ratio).map(|ratio| RatioDocument::of(ratio, finding.promised_percent)),
         }
     }
 }
@@ -194,14 +194,14 @@ impl From<&Reading> for ReadingDocument {
     }
 }
 
-impl From<Ratio> for RatioDocument {
-    fn from(ratio: Ratio) -> Self {
+impl RatioDocument {
+    fn of(ratio: Ratio, promised_percent: [u32; 2]) -> Self {
         Self {
             estimate: ratio.estimate.and_then(finite),
             low: ratio.low.and_then(finite),
             high: ratio.high.and_then(finite),
-            goal: GOAL_RATIO,
-            goal_outcome: match ratio.goal() {
+            goal: goal_ratio(promised_percent),
+            goal_outcome: match ratio.goal(promised_percent) {
                 Goal::Reached => "reached",
                 Goal::Missed => "missed",
                 Goal::Unclear => "unclear",

@@ -82,6 +82,7 @@ fn call_text(folder: &Path) -> String {
         command: String::new(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![entry],
     };
     unstall_reports::terminal::render(&report, unstall_reports::terminal::Style::default())

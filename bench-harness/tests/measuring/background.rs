@@ -1,6 +1,7 @@
 //! Streams held open beside the load: in no count of it, and told as they are.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use unstall_bench_harness::block::{BlockPlace, MeasuredBlock, Service, measure};
 use unstall_bench_harness::engine::{Ended, Progress, Stop};
@@ -62,8 +63,10 @@ fn streams_are_held_until_the_measurement_lets_go() {
     assert!(open >= 5, "a clone holds them, too: {open}");
     drop(again);
     // The server notices a moment later.
+    let deadline = Instant::now() + Duration::from_secs(60);
     while server.connections_open().0 > 0 {
-        std::thread::yield_now();
+        assert!(Instant::now() < deadline, "streams are held for ever");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -107,21 +110,37 @@ fn a_service_that_takes_no_stream_is_measured_and_its_failures_are_told() {
     // Who fails waits before it tries again: they are no load.
     assert!(failed < Some(4 * 40), "{seen:?}");
     assert_eq!((block.completed, block.errors), (REQUESTS, [].into()));
-    assert!(block.validity.ok, "it is no fault of ours");
     let told = block.validity.reasons.join("\n");
     assert!(
         told.contains("4 streams were to be held open: 0 were when it began, 0 when it ended"),
         "{told}"
     );
     assert!(told.contains("failed (status)"), "{told}");
-    assert_eq!(measured.warnings.len(), 1, "{:?}", measured.warnings);
+    // A busy machine may add warnings of its own.
+    assert_eq!(
+        about_streams(&measured.warnings),
+        1,
+        "{:?}",
+        measured.warnings
+    );
+}
+
+fn about_streams(said: &[String]) -> usize {
+    said.iter().filter(|of| of.contains("streams")).count()
 }
 
 #[test]
 fn a_background_that_is_whole_is_not_worth_a_word() {
     let server = server();
     let measured = measured(&beside(4, SILENT, WORD), &server);
-    assert_eq!(measured.warnings, [""; 0]);
+    let reasons = &measured.block.validity.reasons;
+    assert_eq!(about_streams(reasons), 0, "{reasons:?}");
+    assert_eq!(
+        about_streams(&measured.warnings),
+        0,
+        "{:?}",
+        measured.warnings
+    );
     assert!(measured.block.background.is_some());
 }
 

@@ -75,9 +75,31 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
             writeln!(out, "</ul></details>")?;
         }
     }
+    beyond(out, report)?;
     let several = judged.len() > 1;
     facts(out, report, &compared, (worst, several))?;
     writeln!(out, "</section>")
+}
+
+/// What no measurement answers for: the last state, where it is worse than all of them, and what was
+/// not measured.
+fn beyond(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
+    if report.worse_last_state().is_some() {
+        writeln!(
+            out,
+            "<p class=\"note\">The verdict is that of the state behind the last step, which is worse than all \
+             that was compared: see the <a href=\"#ledger\">ledger</a>.</p>"
+        )?;
+    }
+    if let Some(open) = &report.left_open {
+        writeln!(out, "<p>Not all was measured:</p>")?;
+        writeln!(out, "<ul class=\"sentences\">")?;
+        for why in &open.why {
+            writeln!(out, "<li>{}</li>", escape::markup_prose(why))?;
+        }
+        writeln!(out, "</ul>")?;
+    }
+    Ok(())
 }
 
 /// A sentence each.

@@ -13,13 +13,14 @@ use crate::{LastState, Report, capacity, escape, numbers, ranking, vocabulary};
 /// Ties marks of the charts to rows of the table.
 const LINK: &str = "ledger";
 
-/// Writes the ledger when at least two measurements were compared.
+/// Writes the ledger when at least two measurements were compared, or when the last state is known,
+/// which stands nowhere else.
 pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
     let entries = || report.entries.iter().enumerate();
     let compared: Vec<usize> = entries()
         .filter_map(|(index, entry)| entry.comparison.map(|_| index))
         .collect();
-    if compared.len() < 2 {
+    if compared.len() < 2 && report.last_state.is_none() {
         return Ok(());
     }
     let ledger = report.ledger();
@@ -35,7 +36,9 @@ pub(super) fn write(out: &mut String, report: &Report<'_>) -> std::fmt::Result {
             escape::markup_prose(&summary)
         )?;
     }
-    steps_table(out, &ledger, &compared)?;
+    if !compared.is_empty() {
+        steps_table(out, &ledger, &compared)?;
+    }
     capacities(out, &ledger.capacities)?;
     if let Some(state) = &report.last_state {
         last_state(out, state)?;
@@ -169,7 +172,7 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
         table::number("Before"),
         table::number("After"),
         table::number("After ÷ before"),
-        table::text("The plan’s 30 to 40 % more"),
+        table::text("What the plan promised"),
         table::text("Verdict"),
     ];
     table::open_with_class(
@@ -192,7 +195,11 @@ fn capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {
                 || "–".to_owned(),
                 |(middle, interval)| format!("{middle}<small>{interval}</small>"),
             ),
-            capacity::goal(row.goal).to_owned(),
+            format!(
+                "{}<small>{}</small>",
+                capacity::goal(row.goal),
+                capacity::promise(row)
+            ),
             row.verdict.map_or_else(|| "–".to_owned(), answer::pill),
         ];
         table::row(out, &columns, &cells)?;

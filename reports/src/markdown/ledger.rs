@@ -7,11 +7,10 @@ use unstall_results::ledger::{CapacityRow, Ledger, Row, Step};
 
 use crate::{LastState, capacity, escape, numbers, ranking, vocabulary};
 
-/// Writes what became of each step, and of the capacity.
-pub(super) fn write(out: &mut String, ledger: &Ledger) -> std::fmt::Result {
-    let summary = ledger.summary();
+/// Writes what became of each step, and of the capacity; the summary is that of all steps.
+pub(super) fn write(out: &mut String, summary: &str, ledger: &Ledger) -> std::fmt::Result {
     if !summary.is_empty() {
-        writeln!(out, "{}.\n", escape::markdown(&summary))?;
+        writeln!(out, "{}.\n", escape::markdown(summary))?;
     }
     let with_start = ledger.has_start();
     if with_start {
@@ -99,7 +98,7 @@ fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result 
     }
     writeln!(
         out,
-        "| capacity | objective | before | after | after ÷ before | the plan’s 30 to 40 % more |\n|---|---|---|---|---|---|"
+        "| capacity | objective | before | after | after ÷ before | what the plan promised |\n|---|---|---|---|---|---|"
     )?;
     for row in rows {
         let version = |of| {
@@ -112,11 +111,12 @@ fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result 
         );
         writeln!(
             out,
-            "| {} | {} | {} | {} | {ratio} | {} |",
+            "| {} | {} | {} | {} | {ratio} | {}: {} |",
             escape::markdown(&row.scenario),
             escape::markdown_code(&row.slo),
             version(row.before),
             version(row.after),
+            capacity::promise(row),
             capacity::goal(row.goal)
         )?;
     }

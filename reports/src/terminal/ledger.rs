@@ -50,10 +50,11 @@ pub(super) fn write(page: &mut Page, ledger: &Ledger) {
         let label = format!("  Capacity, {}: ", escape::visible(&row.scenario));
         let text = match capacity::ratio(row.ratio) {
             Some((middle, interval)) => format!(
-                "{} → {}, {middle} ({interval}) with {}; the plan’s 30 to 40 % more: {}",
+                "{} → {}, {middle} ({interval}) with {}; the plan’s {}: {}",
                 capacity::estimate(row.before).0,
                 capacity::estimate(row.after).0,
                 row.slo,
+                capacity::promise(row),
                 capacity::goal(row.goal)
             ),
             None => row.headline.clone(),

@@ -19,6 +19,7 @@ fn report<'a>(compared: &'a [(RunRecord, Comparison)]) -> Report<'a> {
         entries: entries.collect(),
         certificate: None,
         last_state: None,
+        left_open: None,
     }
 }
 

@@ -30,6 +30,7 @@ fn report(record: &RunRecord) -> Report<'_> {
         command: "unstall report a.json -o report.html".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![Entry {
             record,
             comparison: None,

@@ -71,6 +71,7 @@ pub(crate) fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
         command: "unstall report".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries,
     }
 }

@@ -14,6 +14,7 @@ fn report<'a>(record: &'a RunRecord, comparison: Option<&'a Comparison>) -> Repo
         entries: vec![Entry { record, comparison }],
         certificate: None,
         last_state: None,
+        left_open: None,
     }
 }
 

@@ -19,6 +19,7 @@ fn report(compared: &[(RunRecord, Comparison)]) -> Report<'_> {
         command: "unstall report a.json b.json -o report.html".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: compared
             .iter()
             .map(|(record, comparison)| Entry {
@@ -36,6 +37,7 @@ fn observed(record: &RunRecord) -> Report<'_> {
         command: "unstall run usage-check --target http://127.0.0.1:8000".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![Entry {
             record,
             comparison: None,

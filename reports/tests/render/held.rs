@@ -11,6 +11,7 @@ fn report(record: &RunRecord) -> Report<'_> {
         command: "unstall report a.json".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![Entry {
             record,
             comparison: None,

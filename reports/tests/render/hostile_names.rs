@@ -16,6 +16,7 @@ fn report(compared: &(RunRecord, Comparison)) -> Report<'_> {
         command: all,
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![
             Entry {
                 record: &compared.0,

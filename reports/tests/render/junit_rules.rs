@@ -255,6 +255,7 @@ fn render(compared: &[(RunRecord, Comparison)]) -> String {
         entries: entries.collect(),
         certificate: None,
         last_state: None,
+        left_open: None,
     })
 }
 

@@ -24,6 +24,7 @@ fn report<'a>(compared: &'a [(RunRecord, Comparison)], searched: &'a RunRecord) 
         command: "unstall replay".to_owned(),
         certificate: None,
         last_state: Some(fixture::last_state()),
+        left_open: None,
         entries: steps.chain([search]).collect(),
     }
 }
@@ -73,4 +74,27 @@ fn the_ledger_as_markdown_and_in_a_terminal() {
     let text = terminal::render(&report, Style::default());
     let begin = text.find("\nLedger\n").expect("a ledger");
     insta::assert_snapshot!("terminal_ledger", &text[begin..]);
+}
+
+/// One step, and what the plan promised is not what others promise.
+#[test]
+fn a_single_step_has_its_row_above_the_last_state() {
+    let (compared, mut searched) = (fixture::migration(), fixture::searched(Some(600.0)));
+    let load = searched.load.capacity.as_mut().expect("a search");
+    load.promised_percent = [700, 800];
+    let report = report(&compared[..1], &searched);
+    let text = markdown::render(&report, Placement::FILE);
+    let row = text.find("\n| step | title |").expect("the steps' table");
+    let state = text
+        .find("\n| behind the last step |")
+        .expect("the last state");
+    assert!(row < state, "{text}");
+    assert!(text.contains("| 700 to 800 % more: ✕ missed |"), "{text}");
+    let page = html::render(&report);
+    assert!(page.contains("✕ missed<small>700 to 800 % more</small>"));
+    let text = terminal::render(&report, Style::default());
+    assert!(
+        text.contains("×8.00, what the whole migration is to bring"),
+        "{text}"
+    );
 }

@@ -15,6 +15,7 @@ fn report(entries: Vec<Entry<'_>>) -> Report<'_> {
         entries,
         certificate: None,
         last_state: None,
+        left_open: None,
     }
 }
 

@@ -19,6 +19,7 @@ fn report((record, comparison): &(RunRecord, Comparison)) -> Report<'_> {
         }],
         certificate: None,
         last_state: None,
+        left_open: None,
     }
 }
 

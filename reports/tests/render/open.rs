@@ -23,6 +23,7 @@ fn report<'r>(record: &'r RunRecord, comparison: Option<&'r Comparison>) -> Repo
         command: "unstall report a.json".to_owned(),
         certificate: None,
         last_state: None,
+        left_open: None,
         entries: vec![Entry { record, comparison }],
     }
 }

@@ -47,6 +47,7 @@ fn page(
         command: "unstall report a.json".to_owned(),
         certificate,
         last_state: None,
+        left_open: None,
         entries: vec![Entry {
             record,
             comparison: Some(comparison),

@@ -128,6 +128,7 @@ fn differences(cell: &Cell) -> Option<Differences> {
             .map(|value| Reading {
                 value: *value,
                 at_least: false,
+                is_surely_bound: false,
                 n,
             })
             .collect()

@@ -3,9 +3,9 @@
 use super::search::{CONFIDENCE, Capacity, Ceiling, Search};
 use crate::comparison::Verdict;
 
-/// What the migration is to bring over all its steps: 30 to 40 % more requests per instance. From
-/// its lower end on, it has.
-pub const GOAL_RATIO: f64 = 1.3;
+/// What a migration is to bring over all its steps, where its plan says nothing else: 30 to 40 % more
+/// requests per instance. From the lower end on, it has.
+pub const PROMISED_PERCENT: [u32; 2] = [30, 40];
 /// A version that may have less than this of the old one's capacity does not pass.
 pub const HARM_RATIO_MIN: f64 = 0.9;
 
@@ -20,7 +20,7 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
-/// What a ratio says of [`GOAL_RATIO`].
+/// What a ratio says of [`goal_ratio`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// The whole interval reaches it.
@@ -59,14 +59,20 @@ impl Ratio {
         }
     }
 
-    /// Whether it is what the migration is to bring.
-    pub fn goal(&self) -> Goal {
+    /// Whether it is what the migration is to bring: `promised_percent` more, from which to which.
+    pub fn goal(&self, promised_percent: [u32; 2]) -> Goal {
+        let goal = goal_ratio(promised_percent);
         match (self.low, self.high) {
-            (Some(low), _) if low >= GOAL_RATIO => Goal::Reached,
-            (_, Some(high)) if high < GOAL_RATIO => Goal::Missed,
+            (Some(low), _) if low >= goal => Goal::Reached,
+            (_, Some(high)) if high < goal => Goal::Missed,
             _ => Goal::Unclear,
         }
     }
+}
+
+/// After ÷ before from which a promise is kept: its lower end.
+pub fn goal_ratio([least, _]: [u32; 2]) -> f64 {
+    1.0 + f64::from(least) / 100.0
 }
 
 /// What a bound says for certain: where a search ended before its time, the fastest block that held
@@ -148,8 +154,11 @@ mod tests {
 
     #[test]
     fn the_goal_is_reached_by_the_lower_end() {
-        assert_eq!(ratio(1.31, 1.5).map(|of| of.goal()), Some(Goal::Reached));
-        assert_eq!(ratio(1.2, 1.4).map(|of| of.goal()), Some(Goal::Unclear));
-        assert_eq!(ratio(1.0, 1.2).map(|of| of.goal()), Some(Goal::Missed));
+        let goal = |low, high, promised| ratio(low, high).map(|of| of.goal(promised));
+        assert_eq!(goal(1.31, 1.5, PROMISED_PERCENT), Some(Goal::Reached));
+        assert_eq!(goal(1.2, 1.4, PROMISED_PERCENT), Some(Goal::Unclear));
+        assert_eq!(goal(1.0, 1.2, PROMISED_PERCENT), Some(Goal::Missed));
+        assert_eq!(goal(1.31, 1.5, [60, 80]), Some(Goal::Missed));
+        assert_eq!(goal(1.12, 1.2, [10, 20]), Some(Goal::Reached));
     }
 }

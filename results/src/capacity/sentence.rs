@@ -1,6 +1,6 @@
 //! What was found, in words.
 
-use super::ratio::{GOAL_RATIO, Goal, HARM_RATIO_MIN, Ratio};
+use super::ratio::{Goal, HARM_RATIO_MIN, Ratio, goal_ratio};
 use super::search::{Capacity, Ceiling};
 use super::{ArmFinding, Finding, TrialEnd};
 use crate::comparison::Verdict;
@@ -9,7 +9,7 @@ use crate::wording::number;
 /// Puts the sentences into a finding.
 pub(super) fn tell(mut finding: Finding) -> Finding {
     finding.headline = match finding.arms.as_slice() {
-        [before, after] => two(before, after, finding.ratio),
+        [before, after] => two(before, after, finding.ratio, finding.promised_percent),
         [only] => format!("Capacity {} with {}", capacity(only.capacity), finding.slo),
         _ => String::new(),
     };
@@ -44,7 +44,12 @@ fn capacity(capacity: Capacity) -> String {
     }
 }
 
-fn two(before: &ArmFinding, after: &ArmFinding, ratio: Option<Ratio>) -> String {
+fn two(
+    before: &ArmFinding,
+    after: &ArmFinding,
+    ratio: Option<Ratio>,
+    promised: [u32; 2],
+) -> String {
     let change = match ratio {
         Some(Ratio {
             estimate: Some(estimate),
@@ -52,14 +57,18 @@ fn two(before: &ArmFinding, after: &ArmFinding, ratio: Option<Ratio>) -> String 
             high: Some(high),
         }) => format!(
             "Capacity ×{estimate:.2} (95 % interval {low:.2} … {high:.2}); {}",
-            goal(ratio)
+            goal(ratio, promised)
         ),
         Some(Ratio { low: Some(low), .. }) => {
-            format!("Capacity at least ×{}; {}", cut(low), goal(ratio))
+            format!("Capacity at least ×{}; {}", cut(low), goal(ratio, promised))
         }
         Some(Ratio {
             high: Some(high), ..
-        }) => format!("Capacity at most ×{}; {}", cut_up(high), goal(ratio)),
+        }) => format!(
+            "Capacity at most ×{}; {}",
+            cut_up(high),
+            goal(ratio, promised)
+        ),
         _ => match (before.capacity, after.capacity) {
             (Capacity::Below { .. }, Capacity::Below { .. }) => {
                 "Neither version holds the objective at any rate tried"
@@ -85,9 +94,12 @@ fn cut_up(ratio: f64) -> String {
 }
 
 /// Whether the migration's own aim is reached.
-fn goal(ratio: Option<Ratio>) -> String {
-    let aim = format!("×{GOAL_RATIO:.2}, what the whole migration is to bring,");
-    match ratio.map(|ratio| ratio.goal()) {
+fn goal(ratio: Option<Ratio>, promised: [u32; 2]) -> String {
+    let aim = format!(
+        "×{:.2}, what the whole migration is to bring,",
+        goal_ratio(promised)
+    );
+    match ratio.map(|ratio| ratio.goal(promised)) {
         Some(Goal::Reached) => format!("{aim} is reached"),
         Some(Goal::Missed) => format!("{aim} is not reached"),
         _ => format!("whether {aim} is reached can't be told"),

@@ -37,6 +37,10 @@ impl Findings<'_> {
         if !self.paired {
             return "Measure both versions in one session with `unstall ab`.".to_owned();
         }
+        if self.beside_less.is_some() {
+            return "See the after version's log for what ended its streams, then measure again."
+                .to_owned();
+        }
         if let Some(requests_needed) = self.requests_needed() {
             return format!("Measure again with --requests {requests_needed}.");
         }

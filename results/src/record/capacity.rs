@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capacity::Bounds;
+use crate::capacity::{Bounds, PROMISED_PERCENT};
 use crate::slo::Slo;
 use crate::validate::Violation;
 
@@ -27,6 +27,15 @@ pub struct CapacityLoad {
     pub precision: f64,
     /// Blocks per version at most.
     pub blocks_max: u32,
+    /// How much more the new version was to bear than the old one, in percent, from which to which;
+    /// earlier records don't say, and meant
+    /// the default.
+    #[serde(default = "promised_percent")]
+    pub promised_percent: [u32; 2],
+}
+
+fn promised_percent() -> [u32; 2] {
+    PROMISED_PERCENT
 }
 
 impl CapacityLoad {
@@ -67,6 +76,11 @@ impl CapacityLoad {
         if !(0.005..=1.0).contains(&self.precision) {
             let expected = format!("{}, expected a share between 0.005 and 1", self.precision);
             return wrong("precision", expected);
+        }
+        let [least, most] = self.promised_percent;
+        if least > most {
+            let expected = format!("{least} to {most}, expected the smaller number first");
+            return wrong("promised_percent", expected);
         }
         Ok(())
     }

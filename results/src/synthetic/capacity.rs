@@ -1,7 +1,7 @@
 //! A search for capacity on made-up services.
 
 use super::{EndpointSpec, record as pairs};
-use crate::capacity::{Search, Step, read_block};
+use crate::capacity::{PROMISED_PERCENT, Search, Step, read_block};
 use crate::level::{self, Level};
 use crate::record::{Block, CapacityLoad, OpenBlock, OpenLoad, OpenStage, RunRecord};
 use crate::slo::Slo;
@@ -30,6 +30,7 @@ pub fn capacity_record(seed: u64, spec: CapacitySpec) -> RunRecord {
         highest_per_second: spec.highest,
         precision: 0.05,
         blocks_max: 40,
+        promised_percent: PROMISED_PERCENT,
     };
     let mut record = pairs(seed, 1, 1, &[EndpointSpec::new("POST message", 10.0)]);
     record.blocks.clear();

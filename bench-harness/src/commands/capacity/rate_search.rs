@@ -176,7 +176,12 @@ fn is_turned(seed: u64, round: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use unstall_scenarios::catalogue;
+    use unstall_scenarios::inputs::Inputs;
+    use unstall_scenarios::migration::MigrationPlan;
+
     use super::*;
+    use crate::opening;
 
     #[test]
     fn the_order_is_random_and_balanced() {
@@ -238,5 +243,18 @@ mod tests {
         };
         assert_eq!((rare(10.0, false), rare(1_000.0, true)), (20, 8));
         assert_eq!(rare(1.0, false), 60);
+    }
+
+    /// Two versions, some twenty blocks each: a minute per block would take longer than all steps.
+    #[test]
+    fn blocks_of_the_shipped_plan_s_question_are_short() {
+        let plan = MigrationPlan::shipped().expect("the shipped plan");
+        let goal = plan.capacity.expect("a question");
+        let slo = Slo::parse(&goal.objective).expect("an objective");
+        let scenario = catalogue::open(&goal.scenario, &Inputs::default()).expect("shipped");
+        crate::commands::capacity::check(&slo, &scenario).expect("about the scenario");
+        let endpoints = opening::endpoints(&scenario);
+        let arrivals = slo.arrivals_needed(&endpoints);
+        assert!(arrivals <= 4_000.0, "{arrivals}");
     }
 }

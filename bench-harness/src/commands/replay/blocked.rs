@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use unstall_results::record::{Block, MonitorEndpoint, RunRecord};
 
+use crate::console::visible;
 use crate::document::replay::{BlockedDocument, BlockedEndpointDocument};
 
 /// From here on a poll counts as blocked: what the monitor counts as such.
@@ -20,6 +21,8 @@ pub(crate) struct Blocked {
     requests: u64,
     polls: u64,
     unattributed_us: u64,
+    /// The most of it in one block: a poll lies within one.
+    unattributed_us_max: u64,
     failures: u64,
     /// Blocks whose monitor told.
     blocks: u64,
@@ -32,18 +35,24 @@ impl Blocked {
             let arm = record.arms.get(&block.arm);
             arm.is_some_and(|arm| arm.command.as_deref() == Some(command))
         };
+        // A search for capacity goes beyond it on purpose: what fails there is its answer.
+        let counts_failures = record.load.capacity.is_none();
         for block in record.blocks.iter().filter(is_it) {
+            if counts_failures {
+                self.failures += block.errors.values().sum::<u64>();
+            }
             self.add_block(&record.scenario.name, block);
         }
     }
 
     fn add_block(&mut self, scenario: &str, block: &Block) {
-        self.failures += block.errors.values().sum::<u64>();
         let Some(monitor) = block.monitor.as_ref().filter(|of| of.measures_blocked()) else {
             return;
         };
         self.blocks += 1;
-        self.unattributed_us += monitor.unattributed_blocked_us;
+        let unattributed_us = monitor.unattributed_blocked_us;
+        self.unattributed_us += unattributed_us;
+        self.unattributed_us_max = self.unattributed_us_max.max(unattributed_us);
         for (endpoint, seen) in &monitor.endpoints {
             self.add_endpoint(scenario, endpoint, seen);
         }
@@ -83,7 +92,7 @@ impl Blocked {
         let mut endpoints: Vec<_> = with_any.cloned().collect();
         endpoints.sort_by_key(|of| std::cmp::Reverse(of.longest_us));
         (self.blocks > 0).then(|| BlockedDocument {
-            free: endpoints.iter().all(is_only_paging),
+            free: endpoints.iter().all(is_only_paging) && self.unattributed_us_max < BLOCK_US,
             requests: self.requests,
             polls: self.polls,
             failures: self.failures,
@@ -101,19 +110,30 @@ fn is_only_paging(endpoint: &BlockedEndpointDocument) -> bool {
 /// The same for people, behind a label.
 pub(crate) fn text(document: &BlockedDocument) -> String {
     let looked_at = format!("{} requests, {} polls", document.requests, document.polls);
-    if document.endpoints.is_empty() {
-        return format!("no poll was blocked for 200 µs or more ({looked_at})\n");
-    }
-    let mut text = if document.free {
-        format!("no poll was blocked but by pages read from disk ({looked_at})\n")
-    } else {
-        format!("polls were blocked for 200 µs or more ({looked_at})\n")
+    let sleeps = document.endpoints.iter().any(|of| !is_only_paging(of));
+    let mut text = match (document.free, sleeps) {
+        (true, _) if document.endpoints.is_empty() => {
+            format!("no poll was blocked for 200 µs or more ({looked_at})\n")
+        }
+        (true, _) => format!("no poll was blocked but by pages read from disk ({looked_at})\n"),
+        (false, true) => format!("polls were blocked for 200 µs or more ({looked_at})\n"),
+        // It may be one long block or many short ones.
+        (false, false) => format!(
+            "no route was seen blocked, but {} of blocked time belong to none ({looked_at})\n",
+            ms(document.unattributed_us)
+        ),
     };
+    if sleeps && document.unattributed_us > 0 {
+        text.push_str(&format!(
+            "    of no route: {} of blocked time in all\n",
+            ms(document.unattributed_us)
+        ));
+    }
     for of in document.endpoints.iter().take(SHOWN_MAX) {
         text.push_str(&format!(
             "    {} in {}: {} in {} requests, the longest {}; slept {}, read pages {} in all\n",
-            of.endpoint,
-            of.scenario,
+            visible(&of.endpoint),
+            visible(&of.scenario),
             of.blocks,
             of.requests,
             ms(of.longest_us),
@@ -165,6 +185,34 @@ mod tests {
         assert!(before.endpoints[0].blocks > 0);
         assert!(text(&before).contains("GET a"), "{}", text(&before));
         assert!(of(&record, "serve nothing").is_none());
+    }
+
+    #[test]
+    fn blocked_time_of_no_route_is_not_free_where_a_block_has_as_much_as_a_poll() {
+        let spread = |us: u64| {
+            let mut record = measured(0.0);
+            for monitor in record
+                .blocks
+                .iter_mut()
+                .filter_map(|of| of.monitor.as_mut())
+            {
+                monitor.unattributed_blocked_us = us;
+            }
+            of(&record, "serve after").expect("monitored")
+        };
+        let short = spread(BLOCK_US - 1);
+        assert!(short.free && short.unattributed_us > BLOCK_US, "{short:?}");
+        let long = spread(BLOCK_US);
+        assert!(!long.free && long.endpoints.is_empty(), "{long:?}");
+        assert_eq!(
+            text(&long).lines().next(),
+            Some(format!(
+                "no route was seen blocked, but 1.20 ms of blocked time belong to none ({} requests, \
+                 {} polls)",
+                long.requests, long.polls
+            ))
+            .as_deref()
+        );
     }
 
     #[test]

@@ -221,8 +221,28 @@ mod tests {
 
     proptest::proptest! {
         #[test]
+        fn the_words_around_the_list_stay_and_one_step_goes(
+            prefix in "[a-zé/]{1,12}",
+            between in "( |=)",
+            ids in proptest::collection::btree_set("[0-9a-z]{1,3}", 1..6),
+            suffix in "( [a-z{}é-]{0,12}){0,3}",
+            at in 0_usize..6,
+        ) {
+            let ids: Vec<String> = ids.into_iter().collect();
+            let id = &ids[at % ids.len()];
+            let command = |list: &str| format!("{prefix} --steps{between}{list}{suffix}");
+            let list = ids.join(",");
+            let whole = command(&list);
+            proptest::prop_assert_eq!(listed(&whole), Some(list.as_str()));
+            let kept: Vec<&str> = ids.iter().filter(|of| *of != id).map(String::as_str).collect();
+            let rest = if kept.is_empty() { "start".to_owned() } else { kept.join(",") };
+            proptest::prop_assert_eq!(without(&whole, id), command(&rest));
+            proptest::prop_assert_eq!(without(&whole, "none-of-them"), whole);
+        }
+
+        #[test]
         fn any_command_can_be_asked(command in ".{0,40}", id in "[0-9a-z]{1,3}") {
-            // Whatever it is, the words around the list stay.
+            // No offset falls into a character, and without a list nothing changes.
             let shorter = without(&command, &id);
             proptest::prop_assert!(listed(&command).is_some() || shorter == command);
         }

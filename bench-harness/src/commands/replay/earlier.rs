@@ -1,6 +1,7 @@
 //! What an earlier run has left of a measurement: all of it, a part with which this one goes on,
 //! or something else, which must not be mixed with it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub(crate) enum Earlier {
     Nothing,
     /// The same measurement, complete.
     Whole(Box<RunRecord>),
-    /// The same measurement, interrupted.
+    /// The same measurement, interrupted, or with a part that is invalid.
     Part(Box<RunRecord>),
     /// Another one; why this is no part of it.
     Other(String),
@@ -63,11 +64,18 @@ pub(crate) fn look(path: &Path, planned: &RunRecord) -> Earlier {
     if !differences.is_empty() {
         return Earlier::Other(differences.join("; "));
     }
-    if record.interrupted {
+    if record.interrupted || is_spoilt(&record) {
         Earlier::Part(record)
     } else {
         Earlier::Whole(record)
     }
+}
+
+/// Whether a pair or triple came to nothing by a fault of ours: kept as it is, the record would be
+/// invalid each time that the same command is given again. A search goes on over such blocks.
+fn is_spoilt(record: &RunRecord) -> bool {
+    let begun: BTreeSet<u32> = record.blocks.iter().map(|block| block.pair).collect();
+    record.load.capacity.is_none() && record.complete_pairs() != begun
 }
 
 /// What keeps two heads from being the same measurement, in words.
@@ -132,6 +140,8 @@ mod tests {
             record.interrupted = true;
             record.blocks.truncate(5);
         });
+        assert!(matches!(look(&path, &planned()), Earlier::Part(_)));
+        let (_folder, path) = saved(|record| record.blocks[3].validity.ok = false);
         assert!(matches!(look(&path, &planned()), Earlier::Part(_)));
         let nowhere = path.with_file_name("2-a.json");
         assert!(matches!(look(&nowhere, &planned()), Earlier::Nothing));

@@ -45,7 +45,7 @@ const CAPACITY_BLOCKS_MAX: u32 = 40;
 const CAPACITY_BLOCK: Duration = Duration::from_secs(5);
 /// File names.
 const CAPACITY: &str = "capacity.json";
-const LAST_STATE: &str = "last-state.json";
+pub(super) const LAST_STATE: &str = "last-state.json";
 const PROOF: &str = "proof.json";
 
 /// The plan's question about capacity, checked before anything is measured.
@@ -205,7 +205,7 @@ impl Replay<'_> {
         };
         let path = self.arguments.out.join(CAPACITY);
         let versions = [(BEFORE, self.course.start()), (AFTER, command.to_owned())];
-        let versions = versions.map(|(name, line)| (name, monitored(&line)));
+        // Each poll's exact split costs what a service in use wouldn't pay: the commands as they are.
         let session = self.open_search(question, plan, &versions, &path)?;
         let entries = self.judgement.entries.len();
         match self.settle(session, &path)? {
@@ -258,6 +258,7 @@ impl Replay<'_> {
                 highest_per_second: f64::from(to),
                 precision: CAPACITY_PRECISION,
                 blocks_max: CAPACITY_BLOCKS_MAX,
+                promised_percent: question.goal.promised_percent,
             }),
             looks: Vec::new(),
         };
@@ -269,7 +270,7 @@ impl Replay<'_> {
             load,
             turns: Vec::new(),
             arms: arms
-                .map(|(name, line)| ((*name).to_owned(), arm(line)))
+                .map(|(name, line)| ((*name).to_owned(), arm(line, self.servers.program())))
                 .collect(),
             step: None,
             colocated: true,
@@ -319,7 +320,7 @@ impl Replay<'_> {
             plan: Arc::clone(plan),
             load,
             turns: vec![turn],
-            arms: BTreeMap::from([(ONLY.to_owned(), arm(&line))]),
+            arms: BTreeMap::from([(ONLY.to_owned(), arm(&line, self.servers.program()))]),
             step: None,
             colocated: true,
             watch: false,

@@ -97,6 +97,18 @@ impl Part {
         let known = |of: &Scenario| matches!(of, Scenario::Known(_));
         self.scenarios.iter().any(known)
     }
+
+    /// The file names of its records.
+    pub(crate) fn record_names(&self) -> impl Iterator<Item = String> {
+        self.scenarios.iter().filter_map(move |of| match of {
+            Scenario::Known(plan) => Some(record_name(&self.step, plan)),
+            Scenario::Unknown(_) => None,
+        })
+    }
+}
+
+fn record_name(step: &Step, plan: &Plan) -> String {
+    record_file::file_name(&format!("{}-{}.json", step.id, plan.name))
 }
 
 /// A scenario by its name or path; `None` of a name that isn't in the catalogue.
@@ -168,7 +180,11 @@ impl Replay<'_> {
                 Scenario::Unknown(name) => self.leave_unmeasured(step, name),
             });
         }
-        if replayed.decision(&self.judgement) == Decision::Revert {
+        let decision = replayed.decision(&self.judgement);
+        if decision == Decision::Undecided {
+            self.withhold(&replayed);
+        }
+        if decision == Decision::Revert {
             replayed.left_out = true;
             self.course.leave_out(&step.id);
             let note = format!(
@@ -180,6 +196,20 @@ impl Replay<'_> {
         }
         self.steps.push(replayed);
         Ok(())
+    }
+
+    /// What was not measured keeps no step. Ledgers know only what was, and so none of it may say
+    /// that the step is kept.
+    fn withhold(&mut self, replayed: &Replayed) {
+        if replayed.measurements.iter().all(|of| of.entry.is_some()) {
+            return;
+        }
+        for index in replayed.measurements.iter().filter_map(|of| of.entry) {
+            let entry = self.judgement.entries.get_mut(index);
+            if let Some(comparison) = entry.and_then(|entry| entry.comparison.as_mut()) {
+                comparison.decision = Decision::Undecided;
+            }
+        }
     }
 
     /// A step that nobody comes to any more.
@@ -220,8 +250,7 @@ impl Replay<'_> {
         plan: &Arc<Plan>,
         states: &States,
     ) -> anyhow::Result<Measurement> {
-        let name = format!("{}-{}.json", step.id, plan.name);
-        let path = self.arguments.out.join(record_file::file_name(&name));
+        let path = self.arguments.out.join(record_name(step, plan));
         let (entries, notes) = (self.judgement.entries.len(), self.judgement.notes.len());
         let session = self.open(step, plan, states, &path)?;
         let how = match self.settle(session, &path)? {
@@ -333,7 +362,12 @@ impl Replay<'_> {
         let arms: BTreeMap<_, _> = arms
             .into_iter()
             .chain(start)
-            .map(|(name, line)| (name.to_owned(), arm(&monitored(line))))
+            .map(|(name, line)| {
+                (
+                    name.to_owned(),
+                    arm(&monitored(line), self.servers.program()),
+                )
+            })
             .collect();
         let mut label = format!("{} {}", step.id, step.title);
         if step.scenarios.len() > 1 {

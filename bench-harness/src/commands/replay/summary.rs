@@ -57,7 +57,7 @@ pub(crate) fn text(replay: &Replay<'_>, last_state: Option<&LastState>, minutes:
     }
     match last_state {
         Some(state) => {
-            text.push_str(&format!("\nThe last state: {}\n", state.command));
+            text.push_str(&format!("\nThe last state: {}\n", visible(&state.command)));
             text.push_str(&state_text(replay, state));
         }
         None => text.push_str(
@@ -83,10 +83,11 @@ fn step_line(replay: &Replay<'_>, step: &Replayed) -> String {
     let decision = decision_name(step.decision(&replay.judgement));
     let mut line = format!(
         "  {:<3} {decision:<9}  {verdict}: {}\n",
-        step.step.id, step.step.title
+        step.step.id,
+        visible(&step.step.title)
     );
     for of in step.measurements.iter().filter_map(|of| of.why.as_ref()) {
-        line.push_str(&format!("                 {of}\n"));
+        line.push_str(&format!("                 {}\n", visible(of)));
     }
     line
 }
@@ -124,6 +125,13 @@ pub(crate) fn for_readers(state: &LastState) -> reports::LastState {
         found,
     };
     let mut findings = Vec::new();
+    if state.blocked.is_none() {
+        findings.push(finding(
+            "no poll is blocked for 200 µs or more",
+            None,
+            "nobody could tell".to_owned(),
+        ));
+    }
     if let Some(blocked) = &state.blocked {
         let first = |text: String| text.lines().next().unwrap_or_default().to_owned(); // never empty
         findings.push(finding(
@@ -134,7 +142,14 @@ pub(crate) fn for_readers(state: &LastState) -> reports::LastState {
         findings.push(finding(
             "no request fails",
             Some(blocked.failures == 0),
-            format!("{} of {} failed", blocked.failures, blocked.requests),
+            format!("{} requests failed", blocked.failures),
+        ));
+    }
+    if state.proof.is_none() {
+        findings.push(finding(
+            "no route makes a call that can block",
+            None,
+            "nothing is proven".to_owned(),
         ));
     }
     if let Some(proof) = &state.proof {
@@ -158,6 +173,7 @@ pub(crate) fn for_readers(state: &LastState) -> reports::LastState {
     }
     reports::LastState {
         command: state.command.clone(),
+        verdict: state.verdict(),
         findings,
     }
 }
