@@ -110,7 +110,7 @@ fn sentences(out: &mut String, judged: &[&Judged<'_>]) -> std::fmt::Result {
             "<li>{} <a href=\"#{}\"><bdi>{}</bdi></a> <span>{}</span></li>",
             pill(one.verdict),
             permalink::measurement(one.index),
-            escape::markup(&one.entry.short_name()),
+            escape::markup(&one.name),
             escape::markup_prose(&one.said.headline)
         )?;
     }
@@ -121,6 +121,7 @@ fn sentences(out: &mut String, judged: &[&Judged<'_>]) -> std::fmt::Result {
 struct Judged<'r> {
     index: usize,
     entry: &'r Entry<'r>,
+    name: String,
     verdict: Verdict,
     said: Said,
 }
@@ -132,6 +133,7 @@ fn judged<'r>(report: &'r Report<'r>) -> Vec<Judged<'r>> {
         Some(Judged {
             index,
             entry,
+            name: called(entry, &report.entries),
             verdict: said.verdict?,
             said,
         })
@@ -169,13 +171,23 @@ pub(super) fn headline(sentence: &str) -> String {
     }
 }
 
-/// "Step 3 regresses; Step 2a passes": worst first.
+/// Its short name, with the scenario where a step was measured by several.
+fn called(entry: &Entry<'_>, among: &[Entry<'_>]) -> String {
+    let name = entry.short_name();
+    let namesakes = among.iter().filter(|other| other.short_name() == name);
+    if namesakes.count() > 1 {
+        return format!("{name} ({})", entry.record.scenario.name);
+    }
+    name
+}
+
+/// "Step 3 regresses; step 2a passes": worst first.
 fn overall_sentence(judged: &[Judged<'_>]) -> String {
     let clause = |verdict: Verdict, one: &str, many: &str| -> Option<String> {
         let names: Vec<String> = judged
             .iter()
             .filter(|one| one.verdict == verdict)
-            .map(|one| one.entry.short_name())
+            .map(|one| one.name.clone())
             .collect();
         match names.as_slice() {
             [] => None,
@@ -197,6 +209,7 @@ fn overall_sentence(judged: &[Judged<'_>]) -> String {
     .collect::<Vec<_>>()
     .join("; ")
     .replace("; Step ", "; step ")
+    .replace(", Step ", ", step ")
     .replace(" and Step ", " and step ")
 }
 
