@@ -63,7 +63,8 @@ fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt
     let against = match with_start {
         true => {
             "Each step against the state before it and against the start: values are start → before → after, \
-             and two values where the start is what was before"
+             and two values where the start is what was before; the word below a change since the start is that \
+             of the whole comparison with it"
         }
         false => "Each step against the state before it",
     };

@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut String, summary: &str, ledger: &Ledger) -> std::fm
         writeln!(
             out,
             "Each step against the state before it and against the start: values are start → before → after, and two values \
-             where the start is what was before.\n\n\
+             where the start is what was before; the sign before a change since the start is that of the whole comparison with it.\n\n\
              | step | title | branch | risk | decision | p95 | p95 since start | blocked per 1 000 requests | threads |\n\
              |---|---|---|---|---|---|---|---|---|"
         )?;
