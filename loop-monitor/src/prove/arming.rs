@@ -66,9 +66,11 @@ fn forget_in_children() -> Result<(), String> {
 /// back: glibc reads `/proc/sys/vm/overcommit_memory` the first time that it shrinks the heap of a
 /// thread (`malloc/arena.c`, `shrink_heap`). In a poll that would be a finding, of no line's fault.
 pub(super) fn let_allocator_ask() {
-    /// Below the size from which memory is mapped apart (128 KiB), and together above the free
-    /// top from which a heap is shrunk (as much).
-    const CHUNKS: usize = 16;
+    /// Below the size from which memory is mapped apart (128 KiB), and together almost a whole heap
+    /// (64 MiB): the free top from which one is shrunk is 128 KiB at first, and grows to twice the
+    /// largest mapping that was ever given back (`mp_.trim_threshold`). Nothing is written to them,
+    /// so that each costs the page of its header.
+    const CHUNKS: usize = 600;
     const CHUNK_BYTES: usize = 100 * 1024;
     let chunks: Vec<Vec<u8>> = (0..CHUNKS)
         .map(|_| Vec::with_capacity(CHUNK_BYTES))
