@@ -1,0 +1,11 @@
+//! The sandbox core: a repository's working tree for an agent or a service, kept until it comes back.
+//!
+//! [`domain`] says what there is and which rules hold, without any I/O. [`ports`] are the doors to the
+//! world, as traits. [`stores`] keep the records behind [`ports::store::SandboxStore`], and [`locks`]
+//! keep workers apart behind [`ports::locks`]. The domain knows nobody; ports know the domain; stores
+//! and locks know both, and not each other.
+
+pub mod domain;
+pub mod locks;
+pub mod ports;
+pub mod stores;
