@@ -7,6 +7,7 @@ mod base_ref;
 mod branch_name;
 mod cache_key;
 mod commit_id;
+mod digest;
 mod error;
 pub mod eviction;
 mod fencing;
