@@ -138,11 +138,12 @@ impl RepoUrl {
             .port()
             .filter(|port| url.scheme() != "ssh" || *port != SSH_PORT);
         let host = match port {
-            Some(port) => GitHost::parse(&format!("{name}:{port}"))?,
-            None => GitHost::parse(name)?,
+            Some(port) => GitHost::parse(&format!("{name}:{port}")),
+            None => GitHost::parse(name),
         };
-        let path = url.path().trim_matches('/');
-        let repo = RepoName::parse(path)
+        let host = host.map_err(|_| Invalid::unshown(KIND, FORM))?;
+        let path = url.path().trim_end_matches('/');
+        let repo = RepoName::parse(path.strip_prefix('/').unwrap_or(path))
             .map_err(|_| Invalid::unshown(KIND, "its path must be /owner/repo"))?;
         Ok(Self {
             text: url.as_str().to_owned(),

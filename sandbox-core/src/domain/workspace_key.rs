@@ -100,7 +100,7 @@ impl WorkspaceKey {
 }
 
 impl Purpose {
-    const fn parts(&self) -> (&'static str, &str) {
+    fn parts(&self) -> (&'static str, &str) {
         match self {
             Self::Analysis(base) => ("analysis of", base.as_str()),
             Self::Conversation(id) => ("edits of conversation", id.as_str()),
