@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::stored_word::stored_words;
 use super::{
     BaseRef, BranchName, CacheId, Capabilities, ConflictCause, ConversationId, FencingToken,
-    LocalPath, SandboxError, Subject, TaskId, WorkspaceId, WorkspaceKey, to_the_microsecond,
+    LocalPath, Purpose, SandboxError, Subject, TaskId, WorkspaceId, WorkspaceKey, to_the_microsecond,
 };
 
 /// How far a workspace is.
@@ -111,8 +111,6 @@ impl Workspace {
         token: FencingToken,
         now: Timestamp,
     ) -> Self {
-        use super::Purpose;
-
         let now = to_the_microsecond(now);
         let (conversation_id, task_id) = match &key.purpose {
             Purpose::Conversation(id) => (Some(id.clone()), None),
@@ -194,7 +192,7 @@ impl Workspace {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ProjectId, Purpose, UserId};
+    use super::super::{ProjectId, UserId};
     use super::*;
 
     fn workspace() -> Workspace {
