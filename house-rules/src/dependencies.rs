@@ -44,7 +44,9 @@ const CONFINED: [(&str, &[&str]); 11] = [
 ];
 
 /// Crates whose use is confined to one folder of the crate that has them.
-const CONFINED_TO_FOLDERS: [(&str, &str, &str); 4] = [
+const CONFINED_TO_FOLDERS: [(&str, &str, &str); 6] = [
+    ("sandbox-core/src/", "sqlx", "sandbox-core/src/stores"),
+    ("sandbox-core/src/", "fred", "sandbox-core/src/locks"),
     (
         "reference-service/",
         "diesel",
@@ -174,7 +176,7 @@ pub fn use_violations(tree: &Tree) -> Vec<Violation> {
                     violations.push(Violation::new(
                         format!("{path}:{}", index + 1),
                         format!("{crate_name} outside {folder}"),
-                        "put it behind the store's trait, in that folder",
+                        "put it behind the trait that it serves, in that folder",
                     ));
                 }
             }

@@ -5,6 +5,7 @@
 mod dependencies;
 mod documents;
 mod files;
+mod layers;
 mod rust_text;
 mod sizes;
 mod source_text;
@@ -12,6 +13,7 @@ mod source_text;
 pub use dependencies::{Dependency, Package, dependency_violations, use_violations};
 pub use documents::{architecture_violations, reason_violations};
 pub use files::{Tree, lock_violations, manifest_violations, name_violations};
+pub use layers::layer_violations;
 pub use rust_text::code_only;
 pub use sizes::size_violations;
 pub use source_text::{

@@ -78,6 +78,11 @@ fn confined_crates_stay_in_their_folders() {
 }
 
 #[test]
+fn layers_know_only_what_they_may() {
+    assert_none(&rules::layer_violations(&tree()));
+}
+
+#[test]
 fn files_and_functions_are_small() {
     assert_none(&rules::size_violations(&tree()));
 }

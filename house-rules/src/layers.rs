@@ -1,0 +1,111 @@
+//! Which layer of the sandbox core may know which: the domain nobody, ports the domain, and what is
+//! behind a port both of these, but not what is behind another.
+
+use crate::{Tree, Violation, code_only};
+
+/// A layer, and the modules of its crate that it must not name.
+const LAYERS: [(&str, &[&str]); 4] = [
+    ("sandbox-core/src/domain", &["ports", "stores", "locks"]),
+    ("sandbox-core/src/ports", &["stores", "locks"]),
+    ("sandbox-core/src/stores", &["locks"]),
+    ("sandbox-core/src/locks", &["stores"]),
+];
+
+/// Layers that name one which they must not know.
+#[must_use]
+pub fn layer_violations(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (path, text) in tree.ending_in("rs") {
+        for (layer, forbidden) in LAYERS {
+            let is_of_layer = path
+                .strip_prefix(layer)
+                .is_some_and(|rest| rest.starts_with(['/', '.']));
+            if !is_of_layer {
+                continue;
+            }
+            for (line, module) in modules_named(&code_only(text)) {
+                if forbidden.contains(&module.as_str()) {
+                    violations.push(Violation::new(
+                        format!("{path}:{line}"),
+                        format!("{layer} knows {module}"),
+                        "hand the data over, or put a port between them",
+                    ));
+                }
+            }
+        }
+    }
+    violations
+}
+
+/// The modules that paths from `crate::` on begin with, each with its line.
+fn modules_named(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, start) in code.match_indices("crate::") {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue; // the end of another name
+        }
+        let line = code[..at].matches('\n').count() + 1;
+        let rest = &code[at + start.len()..];
+        let names = match rest.strip_prefix('{') {
+            Some(group) => first_words(group),
+            None => vec![first_word(rest)],
+        };
+        found.extend(names.into_iter().map(|name| (line, name.to_owned())));
+    }
+    found
+}
+
+/// The first word of each path in a group of imports, up to the group's end.
+fn first_words(group: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let mut words = vec![first_word(group)];
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => words.push(first_word(&group[at + 1..])),
+            _ => {}
+        }
+    }
+    words
+}
+
+fn first_word(text: &str) -> &str {
+    let text = text.trim_start();
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places;
+
+    #[test]
+    fn a_layer_that_knows_what_it_must_not_is_found() {
+        let text = "use crate::stores::Postgres;\nuse crate::{\n    domain::{A, B},\n    stores,\n};\n// crate::stores\nfn a(b: crate::ports::store::Page) {}\n";
+        let cases: [(&str, &[usize]); 7] = [
+            ("sandbox-core/src/domain/a.rs", &[1, 2, 7]),
+            ("sandbox-core/src/domain.rs", &[1, 2, 7]),
+            ("sandbox-core/src/ports/a.rs", &[1, 2]),
+            ("sandbox-core/src/locks.rs", &[1, 2]),
+            ("sandbox-core/src/stores/a.rs", &[]),
+            ("sandbox-core/src/lib.rs", &[]),
+            ("results/src/domain/a.rs", &[]),
+        ];
+        for (path, lines) in cases {
+            let expected: Vec<String> = lines.iter().map(|line| format!("{path}:{line}")).collect();
+            assert_eq!(places(layer_violations, &[(path, text)]), expected);
+        }
+    }
+
+    #[test]
+    fn a_port_of_the_same_name_is_no_layer() {
+        let text = "use crate::ports::locks::Lease;\nuse crate::ports::{locks, store};\nuse my_crate::stores;\n";
+        let files = [("sandbox-core/src/stores/a.rs", text)];
+        assert_eq!(places(layer_violations, &files), Vec::<String>::new());
+    }
+}
