@@ -25,6 +25,6 @@ impl FencingToken {
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(out)
+        fmt::Display::fmt(&self.0, out)
     }
 }

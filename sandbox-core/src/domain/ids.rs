@@ -39,7 +39,7 @@ macro_rules! own_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(out)
+                fmt::Display::fmt(&self.0, out)
             }
         }
     };
