@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::future::{pending, ready};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,26 +20,34 @@ const READERS_MAX: u32 = 1 << 16;
 /// Locks of one process.
 #[derive(Debug, Clone, Default)]
 pub struct LocalLocks {
-    doors: Arc<Doors>,
+    house: Arc<House>,
 }
 
-/// The locks that somebody holds or waits for.
 #[derive(Debug, Default)]
-struct Doors {
-    /// Tokio's semaphore serves in the order of arrival, whoever asks for how many places.
-    by_name: Mutex<HashMap<LockName, Arc<Semaphore>>>,
-    last_token: AtomicU64,
+struct House(Mutex<Rooms>);
+
+#[derive(Debug, Default)]
+struct Rooms {
+    /// The locks that somebody holds or waits for.
+    by_name: HashMap<LockName, Room>,
+    last_token: u64,
+}
+
+#[derive(Debug)]
+struct Room {
+    /// It serves in the order of arrival, whoever asks for how many places.
+    places: Arc<Semaphore>,
+    /// Who holds the lock or waits for it.
+    visitors: usize,
 }
 
 /// Somebody's holding of a lock, or waiting for it. Dropping it gives the lock back, and forgets a lock
 /// that nobody else has to do with.
 #[derive(Debug)]
-struct Stay {
-    doors: Arc<Doors>,
+struct Visit {
+    house: Arc<House>,
     name: LockName,
-    /// `None` only while dropping.
-    door: Option<Arc<Semaphore>>,
-    places: Option<OwnedSemaphorePermit>,
+    taken: Option<OwnedSemaphorePermit>,
 }
 
 impl LocalLocks {
@@ -56,32 +63,30 @@ impl LocalLocks {
         class: LockClass,
         wait_max: Duration,
     ) -> Result<Lease, LockError> {
-        let places = match class {
+        let wanted = match class {
             LockClass::Read => 1,
             LockClass::Write => READERS_MAX,
         };
-        let (mut stay, door) = Doors::enter(&self.doors, name);
+        let (mut visit, places) = House::enter(&self.house, name);
         // Tried first, since a time limit of zero says nothing about a task whose turn is over.
-        let taken = match Arc::clone(&door).try_acquire_many_owned(places) {
+        visit.taken = match Arc::clone(&places).try_acquire_many_owned(wanted) {
             Ok(taken) => Some(taken),
             Err(_) if wait_max.is_zero() => None,
             Err(_) => {
-                let waiting = door.acquire_many_owned(places);
-                tokio::time::timeout(wait_max, waiting)
-                    .await
-                    .ok()
-                    .and_then(Result::ok)
+                let waiting = places.acquire_many_owned(wanted);
+                let taken = tokio::time::timeout(wait_max, waiting).await;
+                // The semaphore is never closed.
+                taken.ok().and_then(Result::ok)
             }
         };
-        if taken.is_none() {
+        if visit.taken.is_none() {
             return Err(LockError::Busy {
                 name: name.clone(),
                 waited_ms: u64::try_from(wait_max.as_millis()).unwrap_or(u64::MAX),
             });
         }
-        stay.places = taken;
-        let token = self.doors.next_token();
-        Ok(Lease::new(name.clone(), class, token, Box::new(stay)))
+        let token = self.house.next_token();
+        Ok(Lease::new(name.clone(), class, token, Box::new(visit)))
     }
 }
 
@@ -96,33 +101,33 @@ impl LockManager for LocalLocks {
     }
 }
 
-impl Doors {
-    fn enter(doors: &Arc<Self>, name: &LockName) -> (Stay, Arc<Semaphore>) {
-        let open = || Arc::new(Semaphore::new(READERS_MAX as usize));
-        let door = Arc::clone(doors.lock().entry(name.clone()).or_insert_with(open));
-        let stay = Stay {
-            doors: Arc::clone(doors),
+impl House {
+    fn enter(house: &Arc<Self>, name: &LockName) -> (Visit, Arc<Semaphore>) {
+        let mut rooms = house.lock();
+        let room = rooms.by_name.entry(name.clone()).or_insert_with(|| Room {
+            places: Arc::new(Semaphore::new(READERS_MAX as usize)),
+            visitors: 0,
+        });
+        room.visitors += 1;
+        let places = Arc::clone(&room.places);
+        let visit = Visit {
+            house: Arc::clone(house),
             name: name.clone(),
-            door: Some(Arc::clone(&door)),
-            places: None,
+            taken: None,
         };
-        (stay, door)
+        (visit, places)
     }
 
-    /// The map is consistent at every panic point, and nobody waits while it is locked.
-    fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Arc<Semaphore>>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What it guards is consistent at every panic point, and nobody waits while it is locked.
+    fn lock(&self) -> MutexGuard<'_, Rooms> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next_token(&self) -> FencingToken {
         let now_us = u64::try_from(Timestamp::now().as_microsecond()).unwrap_or_default();
-        let before = self
-            .last_token
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-                Some(token_after(last, now_us))
-            });
-        let (Ok(last) | Err(last)) = before;
-        FencingToken::new(token_after(last, now_us))
+        let mut rooms = self.lock();
+        rooms.last_token = token_after(rooms.last_token, now_us);
+        FencingToken::new(rooms.last_token)
     }
 }
 
@@ -133,7 +138,7 @@ fn token_after(last: u64, now_us: u64) -> u64 {
     now_us.max(last + 1)
 }
 
-impl HeldLock for Stay {
+impl HeldLock for Visit {
     fn is_lost(&self) -> bool {
         false
     }
@@ -148,17 +153,16 @@ impl HeldLock for Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for Visit {
     fn drop(&mut self) {
-        // Given back while the map is locked: who looks below counts only those who stay.
-        let mut by_name = self.doors.lock();
-        drop(self.places.take());
-        drop(self.door.take());
-        if by_name
-            .get(&self.name)
-            .is_some_and(|door| Arc::strong_count(door) == 1)
-        {
-            by_name.remove(&self.name);
+        drop(self.taken.take());
+        let mut rooms = self.house.lock();
+        let Some(room) = rooms.by_name.get_mut(&self.name) else {
+            return;
+        };
+        room.visitors -= 1;
+        if room.visitors == 0 {
+            rooms.by_name.remove(&self.name);
         }
     }
 }
@@ -183,9 +187,9 @@ mod tests {
         let held = locks.acquire(&name, LockClass::Read, soon).await;
         let refused = locks.acquire(&name, LockClass::Write, soon).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
-        assert_eq!(locks.doors.lock().len(), 1);
+        assert_eq!(locks.house.lock().by_name.len(), 1);
         drop(held);
-        assert!(locks.doors.lock().is_empty());
+        assert!(locks.house.lock().by_name.is_empty());
     }
 
     #[tokio::test]
@@ -201,6 +205,6 @@ mod tests {
         .await;
         drop(waiting);
         drop(held);
-        assert!(locks.doors.lock().is_empty());
+        assert!(locks.house.lock().by_name.is_empty());
     }
 }
