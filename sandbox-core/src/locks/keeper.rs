@@ -119,8 +119,8 @@ impl<H: LockHome> Keeper<H> {
             biased;
             reply = &mut released => reply.ok(),
             () = self.renew_while_held(sent_at) => {
-                // It isn't given back before its holder has stopped what it did: until then nobody
-                // may have it who could have to wait for it.
+                // Not given back yet: its holder stops only now what it does, and meanwhile the rest of
+                // the lease keeps others out.
                 released.await.ok()
             }
         };

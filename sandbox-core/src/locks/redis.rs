@@ -21,8 +21,8 @@ use crate::domain::{Cause, FencingToken};
 use crate::ports::Answer;
 use crate::ports::locks::{Lease, LockClass, LockError, LockManager, LockName};
 
-/// A request has at least this time, also when less is left of a wait: so much may a wait be outlasted.
-const REQUEST_MIN: Duration = Duration::from_millis(250);
+/// A request has this time at least, also when less is left of a wait: so much longer may a call take.
+const REQUEST_MIN: Duration = Duration::from_secs(1);
 /// Pause after Redis couldn't be asked.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
 

@@ -39,8 +39,12 @@ async fn assert_busy(worker: &Worker, name: &LockName, class: LockClass) {
 
 /// Returns once a reader is refused, so that somebody must wait for writing.
 async fn until_readers_are_stopped(worker: &Worker, name: &LockName) {
-    while let Ok(lease) = attempt(worker, name, Read).await {
-        release(lease).await;
+    loop {
+        match attempt(worker, name, Read).await {
+            Ok(lease) => release(lease).await,
+            Err(LockError::Busy { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
         yield_now().await;
     }
 }

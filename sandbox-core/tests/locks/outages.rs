@@ -85,7 +85,7 @@ async fn a_dead_workers_lock_is_free_after_its_lease() {
     let url = shared_testbed().redis_url();
     let name = fresh_name();
     let (theirs, worker_url) = (name.clone(), url.clone());
-    let dead = std::thread::spawn(move || {
+    let dead = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let token = runtime.block_on(async {
             let locks = connect(&worker_url, short_times()).await;
@@ -99,8 +99,7 @@ async fn a_dead_workers_lock_is_free_after_its_lease() {
         runtime.shutdown_background();
         token
     });
-    let dead = tokio::task::spawn_blocking(|| dead.join()).await;
-    let dead = dead.expect("no panic").expect("no panic");
+    let dead = dead.await.expect("it had the lock");
     let locks = connect(&url, short_times()).await;
     let lease = wait(&locks, &name).await;
     assert!(lease.token() > dead);

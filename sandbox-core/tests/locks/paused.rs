@@ -86,7 +86,7 @@ async fn the_holders_part() {
     let lease = lease.expect("it is free");
     let mut last_us = 0;
     let work = async {
-        loop {
+        for _ in 0_u64.. {
             last_us = now_us();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
