@@ -114,7 +114,6 @@ fn read(row: &CacheRow, id: CacheId) -> Result<RepoCache, Invalid> {
     })
 }
 
-
 /// Reads the state of a live cache alone.
 pub(super) fn read_cache_state(
     id: CacheId,

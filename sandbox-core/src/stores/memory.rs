@@ -119,10 +119,7 @@ impl SandboxStore for MemoryStore {
         Box::pin(async move { Ok(self.tables().await?.find_workspace(id).cloned()) })
     }
 
-    fn find_workspace_by_key<'a>(
-        &'a self,
-        key: &'a WorkspaceKey,
-    ) -> Answer<'a, Option<Workspace>> {
+    fn find_workspace_by_key<'a>(&'a self, key: &'a WorkspaceKey) -> Answer<'a, Option<Workspace>> {
         Box::pin(async move { Ok(self.tables().await?.find_workspace_by_key(key).cloned()) })
     }
 
@@ -185,7 +182,11 @@ impl SandboxStore for MemoryStore {
         })
     }
 
-    fn update_runtime<'a>(&'a self, runtime: &'a Runtime, when: Precondition) -> Answer<'a, Runtime> {
+    fn update_runtime<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        when: Precondition,
+    ) -> Answer<'a, Runtime> {
         Box::pin(async move { self.tables().await?.update_runtime(runtime, when) })
     }
 
@@ -215,7 +216,11 @@ impl SandboxStore for MemoryStore {
         tree: &'a PreparedTree,
         unclaimed_max: u32,
     ) -> Answer<'a, ()> {
-        Box::pin(async move { self.tables().await?.insert_prepared_tree(tree, unclaimed_max) })
+        Box::pin(async move {
+            self.tables()
+                .await?
+                .insert_prepared_tree(tree, unclaimed_max)
+        })
     }
 
     fn claim_prepared_tree<'a>(&'a self, claim: &'a TreeClaim) -> Answer<'a, Option<PreparedTree>> {

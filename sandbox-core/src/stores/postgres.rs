@@ -207,7 +207,11 @@ impl SandboxStore for PostgresStore {
         Box::pin(runtimes::find_of_workspace(&self.pool, workspace))
     }
 
-    fn update_runtime<'a>(&'a self, runtime: &'a Runtime, when: Precondition) -> Answer<'a, Runtime> {
+    fn update_runtime<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        when: Precondition,
+    ) -> Answer<'a, Runtime> {
         Box::pin(runtimes::update(&self.pool, runtime, when))
     }
 

@@ -42,10 +42,16 @@ impl TryFrom<&PreparedTree> for PreparedTreeRow {
             id: tree.id.as_uuid(),
             repo_cache_id: tree.repo_cache_id.as_uuid(),
             base_ref: tree.base_ref.as_str().to_owned(),
-            commit_id: tree.commit.as_ref().map(|commit| commit.as_str().to_owned()),
+            commit_id: tree
+                .commit
+                .as_ref()
+                .map(|commit| commit.as_str().to_owned()),
             local_path: tree.local_path.as_str().to_owned(),
             state: tree.state.as_str().to_owned(),
-            claimed_by: tree.claimed_by.as_ref().map(|worker| worker.as_str().to_owned()),
+            claimed_by: tree
+                .claimed_by
+                .as_ref()
+                .map(|worker| worker.as_str().to_owned()),
             claimed_until_us: tree.claimed_until.map(stored_moment),
             claims: i64::from(tree.claims),
             version: stored_number("version", tree.version)?,

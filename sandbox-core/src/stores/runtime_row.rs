@@ -65,7 +65,9 @@ fn read(row: &RuntimeRow, id: RuntimeId) -> Result<Runtime, Invalid> {
         id,
         workspace_id: WorkspaceId::from_uuid(row.workspace_id),
         backend_kind: BackendKind::parse(&row.backend_kind)?,
-        backend_runtime_id: backend_runtime_id.map(BackendRuntimeId::parse).transpose()?,
+        backend_runtime_id: backend_runtime_id
+            .map(BackendRuntimeId::parse)
+            .transpose()?,
         image: ImageName::parse(&row.image)?,
         state: RuntimeState::from_stored(&row.state)?,
         last_started_at: row.last_started_at_us.map(read_moment).transpose()?,

@@ -103,7 +103,10 @@ impl SqliteStore {
     }
 
     /// Begins to read and then write, alone among all processes.
-    async fn begin(&self, doing: &'static str) -> Result<Transaction<'static, Sqlite>, SandboxError> {
+    async fn begin(
+        &self,
+        doing: &'static str,
+    ) -> Result<Transaction<'static, Sqlite>, SandboxError> {
         let begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
         begun.map_err(unavailable(doing))
     }
@@ -245,7 +248,11 @@ impl SandboxStore for SqliteStore {
         Box::pin(runtimes::find_of_workspace(self, workspace))
     }
 
-    fn update_runtime<'a>(&'a self, runtime: &'a Runtime, when: Precondition) -> Answer<'a, Runtime> {
+    fn update_runtime<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        when: Precondition,
+    ) -> Answer<'a, Runtime> {
         Box::pin(runtimes::update(self, runtime, when))
     }
 

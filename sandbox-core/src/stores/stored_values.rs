@@ -21,9 +21,8 @@ pub(super) fn stored_number(kind: &'static str, number: u64) -> Result<i64, Inva
 
 /// A kept number that can't be negative.
 pub(super) fn read_number(kind: &'static str, stored: i64) -> Result<u64, Invalid> {
-    u64::try_from(stored).map_err(|_negative| {
-        Invalid::new(kind, &stored.to_string(), "it must not be negative")
-    })
+    u64::try_from(stored)
+        .map_err(|_negative| Invalid::new(kind, &stored.to_string(), "it must not be negative"))
 }
 
 /// A moment as a store keeps it: without what is finer than a microsecond.

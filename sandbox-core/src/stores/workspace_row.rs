@@ -63,7 +63,12 @@ impl TryFrom<&Workspace> for WorkspaceRow {
             project_id: key.project_id.as_str().to_owned(),
             user_id: key.user_id.as_str().to_owned(),
             mode: key.mode().as_str().to_owned(),
-            conversation_id: owned(workspace.conversation_id.as_ref().map(ConversationId::as_str)),
+            conversation_id: owned(
+                workspace
+                    .conversation_id
+                    .as_ref()
+                    .map(ConversationId::as_str),
+            ),
             task_id: owned(workspace.task_id.as_ref().map(TaskId::as_str)),
             base_ref: workspace.base_ref.as_str().to_owned(),
             branch_name: owned(workspace.branch_name.as_ref().map(BranchName::as_str)),

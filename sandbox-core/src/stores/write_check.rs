@@ -140,11 +140,17 @@ mod tests {
         };
         assert!(matches!(
             cause_of(when(3, 6, since(99))),
-            Some(ConflictCause::StaleToken { given: 6, newest: 7 })
+            Some(ConflictCause::StaleToken {
+                given: 6,
+                newest: 7
+            })
         ));
         assert!(matches!(
             cause_of(when(3, 7, since(99))),
-            Some(ConflictCause::Version { expected: 3, found: 4 })
+            Some(ConflictCause::Version {
+                expected: 3,
+                found: 4
+            })
         ));
         assert!(matches!(
             cause_of(when(4, 8, since(99))),

@@ -171,7 +171,10 @@ impl Tables {
 
     fn has_running_runtime(&self, id: WorkspaceId) -> bool {
         self.runtimes.values().any(|runtime| {
-            let is_up = matches!(runtime.state, RuntimeState::Creating | RuntimeState::Running);
+            let is_up = matches!(
+                runtime.state,
+                RuntimeState::Creating | RuntimeState::Running
+            );
             is_up && runtime.workspace_id == id
         })
     }

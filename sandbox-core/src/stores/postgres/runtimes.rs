@@ -38,12 +38,10 @@ pub(super) async fn insert(
 ) -> Result<(), SandboxError> {
     let row = RuntimeRow::try_from(runtime)?;
     let mut transaction = pool.begin().await.map_err(unavailable(WRITING))?;
-    sqlx::query_scalar!(
-        "SELECT counted FROM sandbox_limits WHERE counted = 'runtimes' FOR UPDATE"
-    )
-    .fetch_one(&mut *transaction)
-    .await
-    .map_err(unavailable(WRITING))?;
+    sqlx::query_scalar!("SELECT counted FROM sandbox_limits WHERE counted = 'runtimes' FOR UPDATE")
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(unavailable(WRITING))?;
     let workspace = hold_workspace(&mut transaction, runtime.workspace_id).await?;
     let found = sqlx::query!(
         r#"SELECT EXISTS (SELECT 1 FROM sandbox_runtimes

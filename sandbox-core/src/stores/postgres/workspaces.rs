@@ -7,9 +7,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use super::super::admission::{WorkspacesFound, admit_workspace};
 use super::super::cache_row::read_cache_state;
 use super::super::failure::{insert_failed, unavailable};
-use super::super::stored_values::{
-    StoredPrecondition, read_number, stored_moment, stored_number,
-};
+use super::super::stored_values::{StoredPrecondition, read_number, stored_moment, stored_number};
 use super::super::workspace_row::{KeyColumns, WorkspaceRow};
 use super::super::write_check::{check_version, check_write};
 use crate::domain::{

@@ -6,9 +6,7 @@ use sqlx::types::Uuid;
 
 use super::super::admission::{WorkspacesFound, admit_workspace};
 use super::super::failure::{insert_failed, unavailable};
-use super::super::stored_values::{
-    StoredPrecondition, read_number, stored_moment, stored_number,
-};
+use super::super::stored_values::{StoredPrecondition, read_number, stored_moment, stored_number};
 use super::super::workspace_row::{KeyColumns, WorkspaceRow, read_workspace_state};
 use super::super::write_check::{check_version, check_write};
 use super::{SqliteStore, caches};
