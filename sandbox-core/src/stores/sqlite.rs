@@ -5,8 +5,8 @@
 //! their own, and see the last commit. The driver does all of it on threads of its own: a commit waits
 //! for the disk, and no worker of the runtime does.
 //!
-//! A statement that writes and returns rows is always run to its end (`fetch_all`): its last step commits
-//! it, and whoever stops after the first row isn't told when that fails.
+//! A statement outside a transaction that writes and returns rows is always run to its end (`fetch_all`):
+//! its last step commits it, and whoever stops after the first row isn't told when that fails.
 
 use std::path::Path;
 use std::time::Duration;
