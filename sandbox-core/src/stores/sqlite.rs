@@ -36,10 +36,9 @@ mod workspaces;
 
 /// Connections that read. A read takes microseconds, so these do for many tasks.
 const READERS: u32 = 4;
-/// How long a call waits for its turn to write: a thousand that come at once each wait for the disk.
+/// How long a call waits for its turn to write, first in this process and then among processes: a
+/// thousand that come at once each wait for the disk, and SQLite doesn't serve processes in turn.
 const TURN_WAIT: Duration = Duration::from_secs(30);
-/// How long SQLite waits while another process writes.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Which migrations were applied.
 const MIGRATIONS_TABLE: &str = "sandbox_migrations";
 
@@ -60,7 +59,7 @@ impl SqliteStore {
         let cannot_open = |source| cannot_open(path, source);
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .busy_timeout(BUSY_WAIT)
+            .busy_timeout(TURN_WAIT)
             .foreign_keys(true);
         let writing = options
             .clone()

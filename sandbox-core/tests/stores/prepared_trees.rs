@@ -2,7 +2,7 @@
 
 use unstall_sandbox_core::domain::{
     CacheId, CommitId, ConflictCause, FencingToken, PreparedTree, PreparedTreeState, RepoCache,
-    SandboxError, Subject, WorkerId, WorkspaceState,
+    SandboxError, Subject, WorkerId, Workspace, WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::{Precondition, SandboxStore, TreeClaim};
 
@@ -145,8 +145,8 @@ pub(crate) async fn adoption_changes_both_or_neither(place: Place) {
     let cache = kept_cache(&**store, "octo/hello").await;
     let ready = kept_tree(&**store, &cache, 0).await;
     let mut intent = workspace(&cache, key("u", task("t")));
-    let adopt = async |tree: &PreparedTree, workspace, when: Precondition| {
-        store.adopt_prepared_tree(tree, workspace, when).await
+    let adopt = async |tree: &PreparedTree, adopter: &Workspace, when: Precondition| {
+        store.adopt_prepared_tree(tree, adopter, when).await
     };
     let refused = adopt(&ready, &intent, when(1, 1)).await;
     assert_eq!(missing(refused), Subject::Workspace(intent.id));

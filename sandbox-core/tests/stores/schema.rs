@@ -3,11 +3,11 @@
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
+use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::stores::{PostgresStore, SqliteStore};
 
 use crate::places::fresh_database;
 use crate::records::{kept_cache, kept_workspace, ready_tree, runtime, task};
-use unstall_sandbox_core::ports::store::SandboxStore;
 
 /// Statements that would leave a row without its key, a number below nothing, a state that isn't one,
 /// or a row that stands on nothing.
