@@ -18,7 +18,8 @@ use crate::records::{
     all, at, base, branch, cache, conversation, key, ready_tree, runtime, task, when, workspace,
 };
 
-const STEPS: usize = 1_500;
+/// Calls of one history.
+const STEPS: usize = 1_000;
 
 /// One call, with all it is given.
 #[derive(Debug)]
@@ -328,27 +329,27 @@ impl World {
         }
     }
 
-    /// Learns the versions by which the next calls write.
+    /// Learns ids and versions of what is live, so that the next calls meet it.
     async fn look(&mut self, store: &dyn SandboxStore) {
         for row in store.list_caches(all()).await.expect("it answers") {
-            for known in self.caches.iter_mut().filter(|known| known.id == row.id) {
-                known.version = row.version;
+            for known in self.caches.iter_mut().filter(|known| known.key == row.key) {
+                (known.id, known.version) = (row.id, row.version);
             }
         }
         for row in store.list_workspaces(all()).await.expect("it answers") {
-            for known in self.workspaces.iter_mut().filter(|known| known.id == row.id) {
-                known.version = row.version;
+            for known in self.workspaces.iter_mut().filter(|known| known.key == row.key) {
+                (known.id, known.version) = (row.id, row.version);
             }
         }
         for row in store.list_runtimes(all()).await.expect("it answers") {
-            for known in self.runtimes.iter_mut().filter(|known| known.id == row.id) {
-                known.version = row.version;
+            let known = self.runtimes.iter_mut();
+            for known in known.filter(|known| known.workspace_id == row.workspace_id) {
+                (known.id, known.version) = (row.id, row.version);
             }
         }
-        for row in store.list_prepared_trees(all()).await.expect("it answers") {
-            for known in self.trees.iter_mut().filter(|known| known.id == row.id) {
-                known.version = row.version;
-            }
+        let trees = store.list_prepared_trees(all()).await.expect("it answers");
+        for (known, row) in self.trees.iter_mut().zip(trees.into_iter().rev()) {
+            *known = row;
         }
     }
 }
