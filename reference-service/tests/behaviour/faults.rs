@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection};
 use unstall_testbed::Testbed;
 
 use super::faulty_load::{CUT_SHORT, GOOD, Killed, Load, REQUESTS, Tally, assert_explained};
-use super::leaks::{Holdings, end_run, open_stream, wait_until};
+use super::leaks::{Holdings, PATIENCE, end_run, open_stream, wait_until};
 use super::own_redis::OwnRedis;
 use super::service::{Running, Service, fresh_database, seeded_testbed, start_worker, succeed};
 
@@ -20,8 +20,6 @@ const CONNECTIONS_MAX: i64 = 20 * 3 + 1;
 const PACE: [&str; 2] = ["--rate", "200"];
 /// Slots that streams and sessions share before step 6.
 const SLOTS: usize = 40;
-/// A time that only a lost slot needs.
-const SLOT_WAIT: Duration = Duration::from_secs(30);
 
 /// A service and its worker on servers that may be killed.
 struct Stage<'a> {
@@ -106,7 +104,7 @@ impl<'a> Stage<'a> {
         let speaking = tokio::spawn(speak(OwnRedis::of(self.testbed)));
         let mut streams = Vec::new();
         for session in 0..SLOTS {
-            let opened = tokio::time::timeout(SLOT_WAIT, open_stream(&self.service, session)).await;
+            let opened = tokio::time::timeout(PATIENCE, open_stream(&self.service, session)).await;
             streams.push(opened.unwrap_or_else(|_| {
                 panic!("steps {steps}: of {SLOTS} slots only {session} are there")
             }));
