@@ -20,6 +20,7 @@ mod history;
 mod hub_answers;
 mod hub_counts;
 mod hub_faults;
+mod keys;
 mod leaks;
 mod long_answers;
 mod loop_time;
