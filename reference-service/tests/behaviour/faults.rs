@@ -189,7 +189,7 @@ const REDIS: Server = Server {
     not_needed_by: &["GET usage", "GET shared-emails"],
 };
 
-async fn a_killed_server_is_503_and_a_new_one_is_found(server: Server) {
+async fn a_killed_server_is_503_and_a_new_one_is_found(server: &Server) {
     let refused = format!(
         r#"503 {{"detail":"{} can't be reached; try again"}}"#,
         server.name
@@ -215,12 +215,12 @@ async fn a_killed_server_is_503_and_a_new_one_is_found(server: Server) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
-    a_killed_server_is_503_and_a_new_one_is_found(POSTGRES).await;
+    a_killed_server_is_503_and_a_new_one_is_found(&POSTGRES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_redis_is_503_and_a_new_one_is_found() {
-    a_killed_server_is_503_and_a_new_one_is_found(REDIS).await;
+    a_killed_server_is_503_and_a_new_one_is_found(&REDIS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,18 +19,18 @@ pub(super) fn write(page: &mut Page, ledger: &Ledger) {
     page.line(&title);
     page.wrapped("  ", &format!("{}.", ledger.summary()));
     let with_start = ledger.has_start();
-    let (values, since) = if with_start {
-        ("start → before → after", ["p95 since", "since start"])
+    let (p95, since) = if with_start {
+        page.wrapped("  ", "Values are start → before → after.");
+        ("p95", ["p95 since", "since start"])
     } else {
-        ("before → after", ["", ""])
+        ("p95 before → after", ["", ""])
     };
-    page.wrapped("  ", &format!("Values are {values}."));
     let [p95_since, since_start] = since;
     let heads = [
         "",
         "step",
         "",
-        "p95",
+        p95,
         "blocked per 1 000",
         p95_since,
         since_start,
