@@ -19,9 +19,8 @@ const USERS: usize = 2;
 const OBJECTS: usize = 6;
 /// Pause between two passes: a fault that answers at once must not fill the counts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A time that only a fault needs. At step 0 each stop holds the loop for most of a second, and
-/// whoever awaits something several times waits for several of them: so even on an idle machine
-/// half a minute may pass until each request has been answered.
+/// A time that only a fault needs, on a busy machine, too. At step 0 each stop holds the loop for
+/// most of a second, and whoever awaits something several times waits for several stops.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What came of a request.
