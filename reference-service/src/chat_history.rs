@@ -296,7 +296,10 @@ mod tests {
             (Some((2, "a b ")), "a b c d "),
             (Some((3, "a b c ")), "a b c d "),
             (Some((4, "a b c d ")), "a b c d "),
-            (Some((1, "a ")), "a  [A part of this answer is lost.] b c d "),
+            (
+                Some((1, "a ")),
+                "a  [A part of this answer is lost.] b c d ",
+            ),
             (None, "[The beginning of this answer is lost.] b c d "),
         ] {
             let checkpoint = kept.map(|(up_to, said)| {
@@ -321,7 +324,11 @@ mod tests {
         let mut made = Vec::new();
         for piece in 1..=1000 {
             buffer.add_chunk(Answer::text("a"));
-            made.extend(buffer.checkpoint(newest).map(|checkpoint| (piece, checkpoint)));
+            made.extend(
+                buffer
+                    .checkpoint(newest)
+                    .map(|checkpoint| (piece, checkpoint)),
+            );
         }
         assert_eq!(made.len(), 2);
         let (piece, checkpoint) = &made[1];

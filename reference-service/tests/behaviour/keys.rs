@@ -133,7 +133,13 @@ fn by_the_administrators_key() -> Vec<Expected> {
             "You asked: for u-7",
         ),
         // It is u-7's, whoever else an administrator may act for.
-        json("u-8", AT_ONCE, r#"{"content":"x"}"#, 500, "The agent failed"),
+        json(
+            "u-8",
+            AT_ONCE,
+            r#"{"content":"x"}"#,
+            500,
+            "The agent failed",
+        ),
         stop(ADMIN, 200, "No active session to stop"),
         json("u-3", SEARCH, CACHE_OF_P_4, 200, "node_id"),
         json("u-4", SEARCH, CACHE_OF_P_4, 404, "not found"),

@@ -89,15 +89,25 @@ fn rest_of_an_answer(redis: &OwnRedis, kept: Option<(&str, &str)>) {
         redis.ask(&["XADD", STREAM, id, "type", "chunk", "content", content]);
     }
     if let Some((up_to, message)) = kept {
-        let said = json!({ "message": message, "citations": [], "tool_calls": [], "thinking": null });
+        let said =
+            json!({ "message": message, "citations": [], "tool_calls": [], "thinking": null });
         let checkpoint: Value = json!({ "up_to": up_to, "said": said });
-        redis.ask(&["SET", "agent:said:t-1", &checkpoint.to_string(), "EX", "900"]);
+        redis.ask(&[
+            "SET",
+            "agent:said:t-1",
+            &checkpoint.to_string(),
+            "EX",
+            "900",
+        ]);
     }
 }
 
 /// What is kept, up to which entry, and what is stored then.
 const RESTS: [(Option<(&str, &str)>, &str); 4] = [
-    (Some(("4-0", "a b ")), "a b  [A part of this answer is lost.] c d"),
+    (
+        Some(("4-0", "a b ")),
+        "a b  [A part of this answer is lost.] c d",
+    ),
     (Some(("5-0", "a b c ")), "a b c d"),
     (Some(("6-0", "a b c d")), "a b c d"),
     (None, "[The beginning of this answer is lost.] c d"),
