@@ -203,7 +203,7 @@ fn with_all_steps_async_every_route_is_proven() {
     assert_eq!(proved.document["verdict"], "proven");
     assert_eq!(proved.document["proof"]["commit"], "all");
     assert_eq!(proved.with_verdict("proven").len(), proved.routes().len());
-    assert!(proved.routes().len() >= 33, "{}", proved.said);
+    assert!(proved.routes().len() >= 39, "{}", proved.said);
     for route in proved.routes() {
         assert!(route["requests"].as_u64() > Some(0), "{route}");
         assert_eq!(route["failures"], serde_json::json!([]), "{route}");
@@ -257,6 +257,10 @@ const BLOCKING: [Blocking; 9] = [
             "POST /api/v1/conversations/{id}/regenerate",
             "POST /api/v1/conversations/{id}/resume/{session_id}",
             "POST /api/v1/conversations/{id}/stop",
+            "POST /api/v2/conversations/{id}/message",
+            "POST /api/v2/conversations/{id}/message/",
+            "POST /api/v2/conversations/{id}/stop",
+            "POST /api/v2/conversations/{id}/stop/",
         ],
     },
     Blocking {
@@ -268,23 +272,37 @@ const BLOCKING: [Blocking; 9] = [
             "POST /api/v1/conversations",
             "POST /api/v1/conversations/{id}/message",
             "POST /api/v1/conversations/{id}/regenerate",
+            "POST /api/v2/conversations",
+            "POST /api/v2/conversations/",
+            "POST /api/v2/conversations/{id}/message",
+            "POST /api/v2/conversations/{id}/message/",
         ],
     },
     Blocking {
         step: "2b",
         files: &["history.rs"],
         server: "postgres",
-        routes: &["POST /api/v1/conversations/{id}/stop"],
+        routes: &[
+            "POST /api/v1/conversations/{id}/stop",
+            "POST /api/v2/conversations/{id}/stop",
+            "POST /api/v2/conversations/{id}/stop/",
+        ],
     },
     Blocking {
         step: "2c",
-        // The key's user is looked up beside the search that it is for.
+        // Whose a key is stands beside the search that it was made for.
         files: &["search.rs", "sharing.rs"],
         server: "postgres",
         routes: &[
             "DELETE /api/v1/conversations/{id}/access",
             "GET /api/v1/conversations/{id}/shared-emails",
             "POST /api/v1/conversations/share",
+            "POST /api/v2/conversations",
+            "POST /api/v2/conversations/",
+            "POST /api/v2/conversations/{id}/message",
+            "POST /api/v2/conversations/{id}/message/",
+            "POST /api/v2/conversations/{id}/stop",
+            "POST /api/v2/conversations/{id}/stop/",
             "POST /api/v2/search",
             "POST /api/v2/search/",
         ],
@@ -342,6 +360,10 @@ const BLOCKING: [Blocking; 9] = [
             "POST /api/v1/login",
             "POST /api/v1/login/",
             "POST /api/v1/signup/",
+            "POST /api/v2/conversations",
+            "POST /api/v2/conversations/",
+            "POST /api/v2/conversations/{id}/message",
+            "POST /api/v2/conversations/{id}/message/",
         ],
     },
     Blocking {

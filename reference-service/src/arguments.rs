@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use unstall_loop_monitor::Mode as MonitorMode;
+use unstall_reference_service::api_key::AdminKey;
 use unstall_reference_service::server::Options;
 use unstall_reference_service::service_url::ServiceUrl;
 use unstall_reference_service::steps::Steps;
@@ -150,6 +151,9 @@ struct RawServe {
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u32).range(1..))]
     stream_idle_max: u32,
+    /// Key by which an administrator calls v2 routes for the user that X-User-Id names
+    #[arg(long, value_name = "SECRET", env = "ADMIN_KEY", hide_env_values = true)]
+    admin_key: Option<AdminKey>,
     /// Hook that is told of each new account by POST, as in http://127.0.0.1:9000/hook
     #[arg(long, value_name = "URL", env = "NOTIFY_URL")]
     notify_url: Option<ServiceUrl>,
@@ -277,6 +281,7 @@ fn resolve(raw: RawServe) -> Result<Options, String> {
         },
         workers: usize::from(raw.workers),
         stream_idle_max: Duration::from_secs(u64::from(raw.stream_idle_max)),
+        admin_key: raw.admin_key,
         addresses: Addresses {
             database_url: required(raw.database_url, "--database-url")?,
             redis_url: required(raw.redis_url, "--redis-url")?,

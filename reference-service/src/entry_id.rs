@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Orders entries as Redis does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct EntryId {
     ms: u64,
     sequence: u64,
@@ -54,6 +56,20 @@ impl FromStr for EntryId {
             (Ok(ms), Ok(sequence)) => Ok(Self { ms, sequence }),
             _ => Err(NoEntryId(text.to_owned())),
         }
+    }
+}
+
+impl TryFrom<String> for EntryId {
+    type Error = NoEntryId;
+
+    fn try_from(text: String) -> Result<Self, NoEntryId> {
+        text.parse()
+    }
+}
+
+impl From<EntryId> for String {
+    fn from(id: EntryId) -> Self {
+        id.to_string()
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Refusal {
     InvalidIdToken,
     /// 401: no API key, or nobody's.
     InvalidApiKey,
+    /// 401: the administrator's key, and nobody to act for.
+    InvalidUserId,
     /// 403: not for this caller.
     Forbidden(String),
     /// 409: somebody else's already.
@@ -97,6 +99,10 @@ impl Refusal {
             Self::InvalidApiKey => (
                 StatusCode::UNAUTHORIZED,
                 json!("Invalid API key; send `X-API-Key: sk-…`"),
+            ),
+            Self::InvalidUserId => (
+                StatusCode::UNAUTHORIZED,
+                json!("Invalid user id; send `X-User-Id: <uid>` of the user to act for"),
             ),
             Self::Forbidden(reason) => (StatusCode::FORBIDDEN, json!(reason)),
             Self::Conflict(reason) => (StatusCode::CONFLICT, json!(reason)),

@@ -2,12 +2,14 @@
 
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
+use crate::api_key::{self, AdminKey};
+use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::request_id;
 use crate::run_stream::RunStreams;
@@ -43,6 +45,8 @@ pub struct App {
     pub run_streams: RunStreams,
     /// Where database sessions are opened; step 6 opens them without it.
     pub sessions: Option<Sessions>,
+    /// Who acts for others on v2 routes, if anybody.
+    pub admin_key: Option<AdminKey>,
 }
 
 impl App {
@@ -52,6 +56,12 @@ impl App {
         if let Some(sessions) = &self.sessions {
             sessions.open().await;
         }
+    }
+
+    /// Opens a session and looks up who calls a v2 route.
+    async fn caller_by_key(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        self.open_session().await;
+        api_key::caller(&*self.stores.api_keys, self.admin_key.as_ref(), headers).await
     }
 }
 
@@ -89,7 +99,12 @@ impl Route {
 }
 
 /// All routes of the API: what is served is what is declared, both come from here.
-fn all() -> Vec<Route> {
+fn all() -> impl Iterator<Item = Route> {
+    v1().into_iter().chain(v2())
+}
+
+/// Of who signs in.
+fn v1() -> Vec<Route> {
     vec![
         Route::get("/health", health),
         Route::post("/api/v1/conversations", conversations::create),
@@ -125,8 +140,6 @@ fn all() -> Vec<Route> {
         Route::get("/api/v1/integrations/issues/{id}", integrations::issue),
         Route::post("/api/v1/search", search::v1),
         Route::post("/api/v1/search/", search::v1),
-        Route::post("/api/v2/search", search::v2),
-        Route::post("/api/v2/search/", search::v2),
         Route::get("/api/v1/usage/usage", usage::get),
         Route::get("/api/v1/tunnel/workspace/{id}", tunnel::workspace),
         Route::get(
@@ -142,16 +155,28 @@ fn all() -> Vec<Route> {
     ]
 }
 
+/// Of who has a key.
+fn v2() -> Vec<Route> {
+    vec![
+        Route::post("/api/v2/conversations", conversations::create_by_key),
+        Route::post("/api/v2/conversations/", conversations::create_by_key),
+        Route::post("/api/v2/conversations/{id}/message", messages::post_by_key),
+        Route::post("/api/v2/conversations/{id}/message/", messages::post_by_key),
+        Route::post("/api/v2/conversations/{id}/stop", sessions::stop_by_key),
+        Route::post("/api/v2/conversations/{id}/stop/", sessions::stop_by_key),
+        Route::post("/api/v2/search", search::v2),
+        Route::post("/api/v2/search/", search::v2),
+    ]
+}
+
 /// Method and template of every route, for who must know them before any request comes.
 pub fn declared() -> impl Iterator<Item = (Method, &'static str)> {
-    let routes = all().into_iter();
-    routes.map(|route| (route.method, route.template))
+    all().map(|route| (route.method, route.template))
 }
 
 /// The router of the API.
 pub fn router(app: App) -> Router {
     all()
-        .into_iter()
         .fold(Router::new(), |router, route| {
             router.route(route.template, route.answer)
         })

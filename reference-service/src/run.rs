@@ -74,6 +74,13 @@ impl Run {
     }
 }
 
+/// Where a worker keeps what it has said of a long answer, beside the run's stream, which forgets its
+/// first entries (`chat_history`). It lives as long as the stream.
+#[must_use]
+pub fn checkpoint_key(task_id: &str) -> String {
+    format!("agent:said:{task_id}")
+}
+
 /// The glob of a conversation's streams, as KEYS and SCAN take it.
 #[must_use]
 pub fn streams_pattern(conversation_id: &str) -> String {

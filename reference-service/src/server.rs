@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use unstall_loop_monitor::{LagProbeError, Mode, Monitor};
 
+use crate::api_key::AdminKey;
 use crate::bridge::BridgeCounters;
 use crate::migrations;
 use crate::routes::{self, App};
@@ -46,6 +47,8 @@ pub struct Options {
     pub monitor: Mode,
     /// How long a run's stream may say nothing before its readers take the worker for dead.
     pub stream_idle_max: Duration,
+    /// Who acts for others on v2 routes, if anybody.
+    pub admin_key: Option<AdminKey>,
     /// The servers behind.
     pub addresses: Addresses,
 }
@@ -148,6 +151,7 @@ async fn serve(options: Options, monitor: Monitor) -> Result<(), ServeError> {
         stores,
         run_streams,
         sessions,
+        admin_key: options.admin_key,
     };
     // The monitor's own routes stay outside of its layer.
     let router = routes::with_request_ids(routes::router(app))

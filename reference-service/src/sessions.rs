@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::chat_history::{MessageBuffer, Published, answer_id};
+use crate::chat_history::{Checkpoint, MessageBuffer, Published, answer_id};
 use crate::run::{
     self, CANCEL_TTL_S, RESERVATION_TTL_S, Run, RunStatus, TASK_TTL_S, Task, streams_pattern,
 };
@@ -248,8 +248,11 @@ pub async fn stop(
         redis.pause(REVOKE_PAUSE).await?;
     }
     let published = published(&mut *redis, &run).await?;
+    let has_beginning = published.has_beginning;
     let said = match published.end {
-        None | Some(RunStatus::Cancelled) => published.said,
+        None | Some(RunStatus::Cancelled) => {
+            said(&mut *redis, published, task_id.as_deref()).await?
+        }
         // It ended by itself: then its worker has stored it.
         Some(_) => MessageBuffer::default(),
     };
@@ -258,7 +261,7 @@ pub async fn stop(
             let history = &stores.history;
             let saved = history.save_answer(uid, conversation_id, &message).await?;
             // What is stored already is longer: by the beginning, at least, if that isn't here.
-            (saved || !published.has_beginning).then_some(message.id)
+            (saved || !has_beginning).then_some(message.id)
         }
         None => None,
     };
@@ -287,6 +290,22 @@ async fn published(redis: &mut dyn StreamConnection, run: &Run) -> Result<Publis
         Vec::new()
     };
     Ok(Published::read(entries))
+}
+
+/// What a run has said: of a long answer also what its stream has forgotten and its worker kept, which
+/// costs one GET.
+async fn said(
+    redis: &mut dyn StreamConnection,
+    published: Published,
+    task_id: Option<&str>,
+) -> Result<MessageBuffer, StoreError> {
+    let kept = match task_id {
+        Some(task_id) if published.lacks_its_beginning() => {
+            redis.get(&run::checkpoint_key(task_id)).await?
+        }
+        _ => None,
+    };
+    Ok(published.said(kept.as_deref().and_then(Checkpoint::read)))
 }
 
 #[cfg(test)]

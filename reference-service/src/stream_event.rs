@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::entry_id::EntryId;
 use crate::run::{Run, RunStatus};
 
 /// The fields of an entry, to be written.
 pub type Fields = Vec<(&'static str, String)>;
 /// The fields of an entry, as read.
 pub type Entry = HashMap<String, String>;
+/// An entry as read, with its id.
+pub type EntryWithId = (EntryId, Entry);
 
 /// A piece of an answer, or a whole one: an object of the stream's body.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Its text.
     pub message: String,

@@ -219,6 +219,11 @@ impl Body {
         self.is_given(field).then(|| self.choice(field, choices))
     }
 
+    /// A text that may be left out or null.
+    pub fn optional_text(&mut self, field: &str) -> Option<String> {
+        self.is_given(field).then(|| self.text(field))
+    }
+
     /// A list of texts that may be left out or null.
     pub fn optional_texts(&mut self, field: &str) -> Option<Vec<String>> {
         self.is_given(field).then(|| self.texts(field))

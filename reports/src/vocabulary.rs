@@ -27,6 +27,11 @@ pub(crate) fn verdict_sign(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The sign and the word.
+pub(crate) fn verdict_in_words(of: Verdict) -> String {
+    format!("{} {}", verdict_sign(of), verdict(of))
+}
+
 /// What a verdict means, for a reader who meets the word for the first time.
 pub(crate) fn verdict_meaning(verdict: Verdict) -> &'static str {
     match verdict {

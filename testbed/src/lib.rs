@@ -22,6 +22,7 @@ mod front;
 #[cfg(feature = "fronts")]
 mod front_http2;
 mod guard;
+mod held_port;
 mod http2_fault;
 mod http2_frame;
 mod http2_server;

@@ -1,9 +1,9 @@
-//! What a private Redis and a private PostgreSQL have in common: a free port, a start that is
-//! retried when somebody else takes the port first, a log, and a wait until the server is ready.
+//! What a private Redis and a private PostgreSQL have in common: a port that is theirs also while
+//! they are dead, a log, and a wait until the server is ready.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -14,10 +14,8 @@ use nix::unistd::Pid;
 
 use crate::TestbedError;
 use crate::guard::{Guard, GuardedCommand, StopSignal};
+use crate::held_port::HeldPort;
 
-/// Between choosing a port and the server's bind anybody may take it; more losses than this in a
-/// row mean that something else is wrong.
-const ATTEMPTS: u32 = 5;
 /// Generous, for machines that are busy with a build; a quiet one needs a tenth of a second.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const LOG_LINES_SHOWN: usize = 12;
@@ -40,7 +38,7 @@ pub(crate) trait Recipe {
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
-    port: u16,
+    port: HeldPort,
 }
 
 impl Server {
@@ -49,26 +47,20 @@ impl Server {
     /// # Errors
     /// [`TestbedError::Start`] with the end of the server's log.
     pub(crate) fn start<R: Recipe>(recipe: &R, guard: &Guard) -> Result<Self, TestbedError> {
-        let mut last = String::new();
-        for _ in 0..ATTEMPTS {
-            let port = free_port().map_err(TestbedError::io("finding a free loopback port"))?;
-            let mut server = Self {
-                process: spawn(recipe, guard, port)?,
-                port,
-            };
-            let Err(reason) = server.wait_until_ready(recipe) else {
-                return Ok(server);
-            };
-            last = format!("{reason}\n{}", log_end(&recipe.log()));
-            // It may live still, and the guard's turn comes only at the end.
-            server.end(guard)?;
-            if !last.contains("in use") {
-                break;
-            }
-        }
+        let port = HeldPort::take().map_err(TestbedError::io("holding a free loopback port"))?;
+        let mut server = Self {
+            process: spawn(recipe, guard, port.number())?,
+            port,
+        };
+        let Err(reason) = server.wait_until_ready(recipe) else {
+            return Ok(server);
+        };
+        let reason = format!("{reason}\n{}", log_end(&recipe.log()));
+        // It may live still, and the guard's turn comes only at the end.
+        server.end(guard)?;
         Err(TestbedError::Start {
             server: R::NAME,
-            reason: last,
+            reason,
         })
     }
 
@@ -86,13 +78,13 @@ impl Server {
     /// Starts a server that was killed anew on its port.
     ///
     /// # Errors
-    /// [`TestbedError::Start`], also if somebody else took the port meanwhile.
+    /// [`TestbedError::Start`] with the end of the server's log.
     pub(crate) fn revive<R: Recipe>(
         &mut self,
         recipe: &R,
         guard: &Guard,
     ) -> Result<(), TestbedError> {
-        self.process = spawn(recipe, guard, self.port)?;
+        self.process = spawn(recipe, guard, self.port.number())?;
         self.wait_until_ready(recipe)
             .map_err(|reason| TestbedError::Start {
                 server: R::NAME,
@@ -110,13 +102,13 @@ impl Server {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.number()))
     }
 
     fn wait_until_ready<R: Recipe>(&mut self, recipe: &R) -> Result<(), String> {
         let limit = Instant::now() + READY_WITHIN;
         while Instant::now() < limit {
-            if recipe.is_ready(self.port, self.process.id()) {
+            if recipe.is_ready(self.port.number(), self.process.id()) {
                 return Ok(());
             }
             match self.process.try_wait() {
@@ -160,13 +152,6 @@ fn spawn<R: Recipe>(recipe: &R, guard: &Guard, port: u16) -> Result<Child, Testb
 
 fn ended(status: ExitStatus) -> String {
     format!("it ended at once ({status})")
-}
-
-/// A port nobody listens on at this moment.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
 }
 
 fn log_end(path: &std::path::Path) -> String {
@@ -227,20 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_was_taken_costs_another_attempt() -> Result<(), Box<dyn std::error::Error>> {
-        let guard = Guard::new()?;
-        let script = Script::new(
-            "if mkdir first; then echo 'bind: Address already in use'; exit 1; fi; mkdir ready; exec sleep 60",
-        )?;
-        let server = Server::start(&script, &guard)?;
-        assert_eq!(script.starts()?, 2);
-        drop(guard);
-        drop(server);
-        Ok(())
-    }
-
-    #[test]
-    fn any_other_failure_is_told_at_once_with_the_logs_end() -> io::Result<()> {
+    fn a_failure_is_told_at_once_with_the_logs_end() -> io::Result<()> {
         let guard = Guard::new()?;
         let script = Script::new("seq 100; echo 'no such locale' >&2; exit 3")?;
         let error = Server::start(&script, &guard)
@@ -255,18 +227,6 @@ mod tests {
             "{error}"
         );
         assert_eq!(script.starts()?, 1);
-        Ok(())
-    }
-
-    #[test]
-    fn a_port_that_is_always_taken_ends_the_attempts() -> io::Result<()> {
-        let guard = Guard::new()?;
-        let script = Script::new("echo 'Address already in use'; exit 1")?;
-        let error = Server::start(&script, &guard)
-            .expect_err("it ended")
-            .to_string();
-        assert!(error.contains("Address already in use"), "{error}");
-        assert_eq!(script.starts()?, ATTEMPTS as usize);
         Ok(())
     }
 }

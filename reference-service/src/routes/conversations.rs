@@ -1,4 +1,4 @@
-//! `POST /conversations`: a new conversation, after the usage check.
+//! `POST /conversations`, in v1 and v2: a new conversation, after the usage check.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::{Query as RawQuery, State};
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::App;
@@ -21,6 +22,8 @@ use crate::usage::Window;
 use crate::validation::{self, Body, FieldError, Query};
 
 const STATUSES: [&str; 3] = ["active", "archived", "deleted"];
+/// The title of one that is given none.
+const UNTITLED: &str = "Untitled";
 
 /// Creates a conversation.
 pub(super) async fn create(
@@ -31,7 +34,23 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, Refusal> {
     let new = parse(Query::new(query), body.object(), &caller.uid)?;
     app.open_session().await;
-    refuse_over_limit(&app.stores, &caller.uid).await?;
+    create_in_session(&app, new).await
+}
+
+/// Creates one for who has a key: without a title, and hidden unless told otherwise.
+pub(super) async fn create_by_key(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+    body: JsonText,
+) -> Result<Json<Value>, Refusal> {
+    let caller = app.caller_by_key(&headers).await?;
+    let new = parse_by_key(Query::new(query), body.object(), &caller.uid)?;
+    create_in_session(&app, new).await
+}
+
+async fn create_in_session(app: &App, new: NewConversation) -> Result<Json<Value>, Refusal> {
+    refuse_over_limit(&app.stores, &new.user_id).await?;
     // A client that leaves between two of its statements leaves no half of a conversation.
     let conversations = Arc::clone(&app.stores.conversations);
     let (created, new) = ToItsEnd::new(async move {
@@ -62,21 +81,50 @@ fn parse(
 ) -> Result<NewConversation, Vec<FieldError>> {
     let new = body.and_then(|body| parse_body(body, uid));
     let (hidden, new) = validation::both(parse_query(query), new)?;
-    Ok(if hidden {
-        // A hidden conversation is one that the lists of active ones don't show.
+    Ok(hidden_if(hidden.unwrap_or(false), new))
+}
+
+fn parse_by_key(
+    query: Query,
+    body: Result<Body, Vec<FieldError>>,
+    uid: &str,
+) -> Result<NewConversation, Vec<FieldError>> {
+    let new = body.and_then(|body| parse_short_body(body, uid));
+    let (hidden, new) = validation::both(parse_query(query), new)?;
+    Ok(hidden_if(hidden.unwrap_or(true), new))
+}
+
+/// A hidden conversation is one that the lists of active ones don't show.
+fn hidden_if(hidden: bool, new: NewConversation) -> NewConversation {
+    if hidden {
         NewConversation {
             status: "archived",
             ..new
         }
     } else {
         new
-    })
+    }
 }
 
-fn parse_query(mut query: Query) -> Result<bool, Vec<FieldError>> {
-    let hidden = query.optional_flag("hidden").unwrap_or(false);
+fn parse_query(mut query: Query) -> Result<Option<bool>, Vec<FieldError>> {
+    let hidden = query.optional_flag("hidden");
     query.finish()?;
     Ok(hidden)
+}
+
+/// Of v2: whose it is comes from the key.
+fn parse_short_body(mut body: Body, uid: &str) -> Result<NewConversation, Vec<FieldError>> {
+    let project_ids = body.texts_not_empty("project_ids");
+    let agent_ids = body.texts("agent_ids");
+    body.finish()?;
+    Ok(NewConversation {
+        id: conversation::fresh_id(),
+        user_id: uid.to_owned(),
+        title: UNTITLED.to_owned(),
+        status: STATUSES[0],
+        project_ids,
+        agent_ids,
+    })
 }
 
 fn parse_body(mut body: Body, uid: &str) -> Result<NewConversation, Vec<FieldError>> {
@@ -147,5 +195,19 @@ mod tests {
             "archived"
         );
         assert!(parse(query(&[("hidden", "maybe")]), Body::parse(BODY), "u-3").is_err());
+    }
+
+    #[test]
+    fn by_key_it_has_no_title_and_is_hidden_unless_told_otherwise() {
+        const SHORT: &[u8] = br#"{"project_ids":["p-1"],"agent_ids":[]}"#;
+        let parse = |pairs: &[(&str, &str)]| {
+            parse_by_key(query(pairs), Body::parse(SHORT), "u-3").expect("valid")
+        };
+        let new = parse(&[]);
+        assert_eq!((&*new.title, &*new.user_id), ("Untitled", "u-3"));
+        assert_eq!(new.status, "archived");
+        assert_eq!(parse(&[("hidden", "false")]).status, "active");
+        let errors = parse_by_key(query(&[]), Body::parse(b"{}"), "u-3").expect_err("missing");
+        assert_eq!(errors.len(), 2);
     }
 }

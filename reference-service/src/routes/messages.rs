@@ -1,4 +1,5 @@
-//! `POST /conversations/{id}/message`: a message, after the usage check, and the agent's answer.
+//! `POST /conversations/{id}/message`, in v1 and v2: a message, after the usage check, and the agent's
+//! answer.
 
 use std::collections::HashMap;
 
@@ -9,13 +10,14 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::App;
+use super::json_text::JsonText;
 use super::path_ids::ConversationId;
 use super::runs::{Asked, RunQuery, answer, start};
 use crate::announcements;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::service_client::Services;
-use crate::validation;
+use crate::validation::{self, Body, FieldError};
 
 /// A node that the message is about.
 #[derive(Debug, Deserialize)]
@@ -36,17 +38,58 @@ pub(super) async fn post(
     let mut form = read_form(request).await?;
     let content = validation::form_field(form.remove("content"), "content");
     let (query, content) = validation::both(RunQuery::read(query), content)?;
+    refuse_blank(&content)?;
+    check_node_ids(form.get("node_ids"))?;
+    app.open_session().await;
+    post_in_session(&app, caller, conversation_id, query, content).await
+}
+
+/// The same for who has a key, and the message in JSON.
+pub(super) async fn post_by_key(
+    State(app): State<App>,
+    headers: HeaderMap,
+    ConversationId(conversation_id): ConversationId,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+    body: JsonText,
+) -> Result<Response, Refusal> {
+    let caller = app.caller_by_key(&headers).await?;
+    let content = body.object().and_then(read_object);
+    let (query, content) = validation::both(RunQuery::read(query), content)?;
+    refuse_blank(&content)?;
+    post_in_session(&app, caller, conversation_id, query, content).await
+}
+
+async fn post_in_session(
+    app: &App,
+    caller: Caller,
+    conversation_id: String,
+    query: RunQuery,
+    content: String,
+) -> Result<Response, Refusal> {
+    let event = announcements::message_posted(&caller.uid, &conversation_id);
+    let run = start(app, caller, conversation_id, &query, Asked::This(content)).await?;
+    // Whatever becomes of the run: the message is posted.
+    Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
+    answer(app, run, query).await
+}
+
+fn refuse_blank(content: &str) -> Result<(), Refusal> {
     if content.trim().is_empty() {
         return Err(Refusal::BadRequest(
             "Message content cannot be empty".to_owned(),
         ));
     }
-    check_node_ids(form.get("node_ids"))?;
-    let event = announcements::message_posted(&caller.uid, &conversation_id);
-    let run = start(&app, caller, conversation_id, &query, Asked::This(content)).await?;
-    // Whatever becomes of the run: the message is posted.
-    Services::tell(app.stores.services.analytics.as_ref(), "analytics", event).await;
-    answer(&app, run, query).await
+    Ok(())
+}
+
+/// The content. What else a message may have is checked, and no agent here makes use of it.
+fn read_object(mut body: Body) -> Result<String, Vec<FieldError>> {
+    let content = body.text("content");
+    body.optional_nodes("node_ids");
+    body.optional_texts("attachment_ids");
+    body.optional_text("tunnel_url");
+    body.finish()?;
+    Ok(content)
 }
 
 fn check_node_ids(node_ids: Option<&String>) -> Result<(), Refusal> {
@@ -104,6 +147,25 @@ fn is_multipart(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_in_json_needs_its_content_alone() {
+        let read = |text: &str| read_object(Body::parse(text.as_bytes()).expect("an object"));
+        for good in [
+            r#"{"content":"x"}"#,
+            r#"{"content":"x","node_ids":null,"attachment_ids":null,"tunnel_url":null}"#,
+            r#"{"content":"x","node_ids":[{"node_id":"n-1","name":"main"}],"attachment_ids":["f-1"],"tunnel_url":"https://t.test"}"#,
+        ] {
+            assert_eq!(read(good).as_deref(), Ok("x"), "{good}");
+        }
+        for (bad, errors) in [
+            ("{}", 1),
+            (r#"{"content":7,"node_ids":"n-1"}"#, 2),
+            (r#"{"content":"x","attachment_ids":[7],"tunnel_url":[]}"#, 2),
+        ] {
+            assert_eq!(read(bad).expect_err(bad).len(), errors, "{bad}");
+        }
+    }
 
     #[test]
     fn node_ids_are_a_list_of_nodes_in_json_or_nothing() {

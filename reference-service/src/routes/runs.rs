@@ -71,7 +71,7 @@ impl RunQuery {
     }
 }
 
-/// Opens a session, checks the usage, claims a run id, and hands the run to the workers.
+/// Checks the usage, claims a run id, and hands the run to the workers, in a session that is open.
 ///
 /// Whose conversation it is the worker finds out, as it stores the question: a run in somebody
 /// else's just fails.
@@ -82,7 +82,6 @@ pub(super) async fn start(
     query: &RunQuery,
     asked: Asked,
 ) -> Result<Run, Refusal> {
-    app.open_session().await;
     refuse_over_limit(&app.stores, &caller.uid).await?;
     let base = run::base_id(
         &caller.uid,
@@ -135,6 +134,7 @@ pub(super) async fn regenerate(
     body: JsonText,
 ) -> Result<Response, Refusal> {
     let (query, ()) = validation::both(RunQuery::read(query), body.object().and_then(check_nodes))?;
+    app.open_session().await;
     let run = start(&app, caller, conversation_id, &query, Asked::TheLastAgain).await?;
     answer(&app, run, query).await
 }

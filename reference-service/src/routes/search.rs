@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::json_text::JsonText;
-use crate::api_key;
 use crate::identity::Caller;
 use crate::refusal::Refusal;
 use crate::search::{Hit, Search};
@@ -30,8 +29,7 @@ pub(super) async fn v2(
     headers: HeaderMap,
     body: JsonText,
 ) -> Result<Json<Value>, Refusal> {
-    app.open_session().await;
-    let caller = api_key::caller(&*app.stores.api_keys, &headers).await?;
+    let caller = app.caller_by_key(&headers).await?;
     let search = parse(body.object()?)?;
     answer(&app, &caller, &search).await
 }

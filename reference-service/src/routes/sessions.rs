@@ -1,10 +1,11 @@
 //! What a conversation's agent is doing, and making it stop: `GET …/active-session`,
-//! `GET …/task-status`, `POST …/stop`.
+//! `GET …/task-status`, and `POST …/stop` in v1 and v2.
 
 use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Query as RawQuery, State};
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::App;
@@ -15,7 +16,7 @@ use crate::run::RunStatus;
 use crate::sessions::{self, Stopped};
 use crate::stores::access::Access;
 use crate::to_its_end::ToItsEnd;
-use crate::validation::Query;
+use crate::validation::{FieldError, Query};
 
 /// The session that a client would go on watching.
 pub(super) async fn active_session(
@@ -82,11 +83,37 @@ pub(super) async fn stop(
     ConversationId(conversation_id): ConversationId,
     RawQuery(query): RawQuery<HashMap<String, String>>,
 ) -> Result<Json<Value>, Refusal> {
+    let session_id = session_to_stop(query)?;
+    app.open_session().await;
+    stop_in_session(app, caller, conversation_id, session_id).await
+}
+
+/// The same for who has a key.
+pub(super) async fn stop_by_key(
+    State(app): State<App>,
+    headers: HeaderMap,
+    ConversationId(conversation_id): ConversationId,
+    RawQuery(query): RawQuery<HashMap<String, String>>,
+) -> Result<Json<Value>, Refusal> {
+    let caller = app.caller_by_key(&headers).await?;
+    let session_id = session_to_stop(query)?;
+    stop_in_session(app, caller, conversation_id, session_id).await
+}
+
+/// The session that is named, if one is.
+fn session_to_stop(query: HashMap<String, String>) -> Result<Option<String>, Vec<FieldError>> {
     let mut query = Query::new(query);
     let session_id = query.optional_text("session_id");
     query.finish()?;
-    let session_id = session_id.filter(|id| !id.is_empty());
-    app.open_session().await;
+    Ok(session_id.filter(|id| !id.is_empty()))
+}
+
+async fn stop_in_session(
+    app: App,
+    caller: Caller,
+    conversation_id: String,
+    session_id: Option<String>,
+) -> Result<Json<Value>, Refusal> {
     let stopped = ToItsEnd::new(async move {
         let session_id = session_id.as_deref();
         sessions::stop(&app.stores, &caller.uid, &conversation_id, session_id).await

@@ -6,4 +6,7 @@ use super::StoreFuture;
 pub trait ApiKeyStore: Send + Sync {
     /// SELECT the user whose key has this hash, by a column without an index.
     fn user_of_key<'a>(&'a self, key_hash: &'a str) -> StoreFuture<'a, Option<String>>;
+
+    /// SELECT a user by id: whether there is one for whom an administrator could act.
+    fn is_user<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, bool>;
 }

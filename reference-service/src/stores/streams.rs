@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::{StoreError, StoreFuture};
+use super::{Backend, StoreError, StoreFuture};
 use crate::run::Run;
 use crate::sessions::{self, Session, TaskStatus};
-use crate::stream_event::{Entry, Event, Fields};
+use crate::stream_event::{Entry, EntryWithId, Event, Fields};
 use crate::stream_threads::StreamThreads;
 use crate::thread_slots::ThreadSlots;
 
@@ -69,13 +69,25 @@ pub trait StreamConnection: Send {
     /// XREVRANGE of one: the id of the last entry.
     fn last_id<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Option<String>>;
     /// XRANGE: all entries.
-    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<Entry>>;
+    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<EntryWithId>>;
     /// XADD, and EXPIRE: a stream lives from its last entry on.
     fn append<'a>(&'a mut self, stream: &'a str, fields: Fields) -> StoreFuture<'a, ()>;
     /// RPUSH to the workers' queue.
     fn enqueue<'a>(&'a mut self, task: &'a str) -> StoreFuture<'a, ()>;
     /// Waits, as the original sleeps.
     fn pause(&mut self, time: Duration) -> StoreFuture<'_, ()>;
+}
+
+/// Entries as a client library gives them, with their ids read.
+///
+/// # Errors
+/// [`StoreError`] if an id is none.
+pub fn with_ids(entries: Vec<(String, Entry)>) -> Result<Vec<EntryWithId>, StoreError> {
+    let entries = entries.into_iter().map(|(id, entry)| match id.parse() {
+        Ok(id) => Ok((id, entry)),
+        Err(error) => Err(StoreError::refused(Backend::Redis, error)),
+    });
+    entries.collect()
 }
 
 /// Events that may wait for a slow client.

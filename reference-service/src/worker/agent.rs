@@ -18,7 +18,7 @@ use crate::stream_event::{self, Answer};
 
 /// Who answers a task that names nobody.
 const DEFAULT_AGENT: &str = "default";
-/// Time between two prolongations of a silent run's keys: a tenth of the shortest life.
+/// Time between two prolongations of a run's keys: a tenth of the shortest life.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(60);
 /// How long a run that ends too soon tries to store what it has before its readers are told. What
 /// isn't stored by then is found again, by this worker or the next.
@@ -27,6 +27,8 @@ const KEEP_WITHIN: Duration = Duration::from_millis(800);
 /// stops at the first end that it sees, so a second one does no harm.
 const END_ATTEMPTS: u32 = 5;
 const END_FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Attempts at a run, all workers' together: who falls over it so often would do so for ever.
+const ATTEMPTS_MAX: i64 = 3;
 
 /// An agent that echoes.
 #[derive(Debug, Clone)]
@@ -117,32 +119,42 @@ impl Agent {
         self.let_go(taken, is_kept).await;
     }
 
-    /// Brings a run to its end that another worker began and can't: from its beginning if it
-    /// hasn't said anything yet. Half an answer can't be gone on with, since the rest would be
-    /// another's; what its stream still has of it is stored, and its readers are told.
+    /// Brings a run to its end that somebody began and can't: a worker that is dead, or this one,
+    /// whose attempt panicked. The third attempt is the last.
     pub async fn take_over(self, taken: Taken) {
+        let task = taken.task.clone();
+        let takings = self.takings.clone();
+        match takings.begin_again(&task).await {
+            Ok(in_vain) if in_vain >= ATTEMPTS_MAX => self.give_up(taken).await,
+            Ok(_) => self.go_on(taken).await,
+            Err(error) => {
+                let stream = task.run().stream_key();
+                tracing::warn!(%error, stream, "a run that was begun can't be taken over yet");
+                // It is found again.
+                return;
+            }
+        }
+        if let Err(error) = takings.forget_attempts(&task).await {
+            tracing::debug!(%error, "attempts at a run stay counted");
+        }
+    }
+
+    /// Answers from the beginning a run that hasn't said anything yet. Half an answer can't be gone on
+    /// with, since the rest would be another's; what there is of it is stored, and its readers are
+    /// told.
+    async fn go_on(self, taken: Taken) {
         let run = taken.task.run();
-        let entries = match self.publisher.published(&run).await {
-            Ok(entries) => entries,
+        let (said, end) = match self.said(&taken.task).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.let_go(taken, true).await,
             Err(error) => {
                 tracing::warn!(%error, stream = run.stream_key(), "a dead worker's run can't be read");
                 // It is found again.
                 return self.let_go(taken, false).await;
             }
         };
-        let is_gone = entries.is_empty();
-        let Published {
-            said,
-            end,
-            has_beginning,
-        } = Published::read(entries);
-        if !is_gone && !has_beginning && matches!(end, None | Some(RunStatus::Error)) {
-            let stream = run.stream_key();
-            tracing::warn!(stream, "a dead worker's answer has lost its beginning");
-        }
         let is_kept = match end {
-            _ if is_gone => true,
-            None if said == MessageBuffer::default() => return self.perform(taken).await,
+            None if said.is_empty() => return self.perform(taken).await,
             None => {
                 let is_kept = self.keep(&taken.task, &said).await;
                 self.end(&run, RunStatus::Error, "The agent's worker died")
@@ -154,6 +166,52 @@ impl Agent {
             Some(_) => true,
         };
         self.let_go(taken, is_kept).await;
+    }
+
+    /// Ends a run as failed over which everybody falls who begins with it.
+    async fn give_up(&self, taken: Taken) {
+        let task = taken.task.clone();
+        let stream = task.run().stream_key();
+        tracing::error!(
+            stream,
+            task_id = task.task_id,
+            "a run is given up: {ATTEMPTS_MAX} attempts have come to no end"
+        );
+        self.end(&task.run(), RunStatus::Error, "The agent failed to answer")
+            .await;
+        // Before anything that they may have fallen over.
+        self.let_go(taken, true).await;
+        match self.said(&task).await {
+            Ok(Some((said, _))) => {
+                // If that fails it is logged, and not tried again.
+                self.keep(&task, &said).await;
+            }
+            Ok(None) => (),
+            Err(error) => tracing::error!(%error, stream, "what there is of it can't be read"),
+        }
+    }
+
+    /// What a run has said, and how it ended, if it has. `None` if its stream is gone.
+    async fn said(
+        &self,
+        task: &Task,
+    ) -> Result<Option<(MessageBuffer, Option<RunStatus>)>, StoreError> {
+        let run = task.run();
+        let entries = self.publisher.published(&run).await?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let published = Published::read(entries);
+        let mut checkpoint = None;
+        if published.lacks_its_beginning() {
+            checkpoint = self.publisher.kept(task).await?;
+            if checkpoint.is_none() {
+                let stream = run.stream_key();
+                tracing::warn!(stream, "a dead worker's answer has lost its beginning");
+            }
+        }
+        let end = published.end;
+        Ok(Some((published.said(checkpoint), end)))
     }
 
     async fn answer(
@@ -177,14 +235,19 @@ impl Agent {
         let thought = started + thinking(&question);
         let pieces = pieces(&question, self.chunks);
         let key = run.stream_key();
+        let mut prolong_at = started + KEEP_ALIVE_EVERY;
         for (n, piece) in pieces.iter().enumerate() {
-            self.wait_until(thought + self.pace.due(&key, n), run)
-                .await?;
+            let due = thought + self.pace.due(&key, n);
+            self.wait_until(due, task, &mut prolong_at).await?;
             // First: what a reader may have heard is to be stored.
             said.add_chunk(Answer::text(piece));
-            self.publisher
+            let entry = self
+                .publisher
                 .publish(run, stream_event::chunk(run, piece), None)
                 .await??;
+            if let Some(checkpoint) = said.checkpoint(entry) {
+                self.publisher.keep(task, &checkpoint).await?;
+            }
         }
         if let Some(message) = said.message(answer_id(Some(task.task_id.clone()))) {
             self.journal.answer(task, &message).await?;
@@ -232,17 +295,20 @@ impl Agent {
         }
     }
 
-    /// Waits, keeping the run's keys alive.
-    async fn wait_until(&self, due: Instant, run: &Run) -> Result<(), StoreError> {
-        loop {
-            let next = Instant::now() + KEEP_ALIVE_EVERY;
-            if due <= next {
-                sleep_until(due).await;
-                return Ok(());
-            }
-            sleep_until(next).await;
-            self.publisher.keep_alive(run).await?;
+    /// Waits. The keys of a run that takes long are kept alive, whether it speaks or not.
+    async fn wait_until(
+        &self,
+        due: Instant,
+        task: &Task,
+        prolong_at: &mut Instant,
+    ) -> Result<(), StoreError> {
+        while *prolong_at < due {
+            sleep_until(*prolong_at).await;
+            self.publisher.keep_alive(task).await?;
+            *prolong_at = Instant::now() + KEEP_ALIVE_EVERY;
         }
+        sleep_until(due).await;
+        Ok(())
     }
 
     /// Tells how the run ended. If nobody can be told, its readers find out by its silence.

@@ -5,9 +5,14 @@ use fred::interfaces::{KeysInterface, StreamsInterface};
 use fred::types::streams::{XCapKind, XCapTrim};
 use fred::types::{Expiration, SetOptions, Value};
 
-use crate::run::{Run, RunStatus, STREAM_ENTRIES_MAX, STREAM_TTL_S, TASK_TTL_S};
-use crate::stores::StoreError;
-use crate::stream_event::{Entry, Fields};
+use crate::chat_history::Checkpoint;
+use crate::entry_id::{EntryId, NoEntryId};
+use crate::run::{
+    Run, RunStatus, STREAM_ENTRIES_MAX, STREAM_TTL_S, TASK_TTL_S, Task, checkpoint_key,
+};
+use crate::stores::streams::with_ids;
+use crate::stores::{Backend, StoreError};
+use crate::stream_event::{Entry, EntryWithId, Fields};
 use crate::variants::asynchronous::redis::{once, store_error};
 
 /// The stream of a run is gone: it was stopped and deleted, has expired, or Redis lost it.
@@ -28,7 +33,7 @@ impl Publisher {
     }
 
     /// Adds an entry, and a status before it if there is a new one: who reads the last entry
-    /// finds the status that goes with it. One write, tried once.
+    /// finds the status that goes with it. One write, tried once. Gives the entry's id.
     ///
     /// # Errors
     /// [`StoreError`] if Redis doesn't answer; then the entry may or may not be there.
@@ -37,7 +42,7 @@ impl Publisher {
         run: &Run,
         fields: Fields,
         status: Option<RunStatus>,
-    ) -> Result<Result<(), StreamGone>, StoreError> {
+    ) -> Result<Result<EntryId, StreamGone>, StoreError> {
         let stream = run.stream_key();
         let writes = once(&self.client.pipeline());
         if let Some(status) = status {
@@ -69,33 +74,61 @@ impl Publisher {
             .map_err(store_error)?;
         let replies: Vec<Value> = writes.all().await.map_err(store_error)?;
         let id = &replies[usize::from(status.is_some())];
-        Ok(if id.is_null() {
-            Err(StreamGone)
-        } else {
-            Ok(())
-        })
+        if id.is_null() {
+            return Ok(Err(StreamGone));
+        }
+        let id: String = id.clone().convert().map_err(store_error)?;
+        let refused = |error: NoEntryId| StoreError::refused(Backend::Redis, error);
+        Ok(Ok(id.parse::<EntryId>().map_err(refused)?))
     }
 
     /// What readers have heard of a run: the entries that its stream keeps.
     ///
     /// # Errors
     /// [`StoreError`] if Redis doesn't answer.
-    pub async fn published(&self, run: &Run) -> Result<Vec<Entry>, StoreError> {
+    pub async fn published(&self, run: &Run) -> Result<Vec<EntryWithId>, StoreError> {
         let entries: Vec<(String, Entry)> = once(&self.client)
             .xrange_values(run.stream_key(), "-", "+", None)
             .await
             .map_err(store_error)?;
-        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+        with_ids(entries)
     }
 
-    /// Prolongs the life of a run's keys, for one that says nothing for long.
+    /// Keeps what a long answer has said, instead of what was kept before.
     ///
     /// # Errors
     /// [`StoreError`] if Redis doesn't answer.
-    pub async fn keep_alive(&self, run: &Run) -> Result<(), StoreError> {
+    pub async fn keep(&self, task: &Task, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let key = checkpoint_key(&task.task_id);
+        let life = Some(Expiration::EX(STREAM_TTL_S));
+        once(&self.client)
+            .set(key, checkpoint.to_json(), life, None, false)
+            .await
+            .map_err(store_error)
+    }
+
+    /// What is kept of a long answer.
+    ///
+    /// # Errors
+    /// [`StoreError`] if Redis doesn't answer.
+    pub async fn kept(&self, task: &Task) -> Result<Option<Checkpoint>, StoreError> {
+        let text: Option<String> = once(&self.client)
+            .get(checkpoint_key(&task.task_id))
+            .await
+            .map_err(store_error)?;
+        Ok(text.as_deref().and_then(Checkpoint::read))
+    }
+
+    /// Prolongs the life of the keys of a task's run.
+    ///
+    /// # Errors
+    /// [`StoreError`] if Redis doesn't answer.
+    pub async fn keep_alive(&self, task: &Task) -> Result<(), StoreError> {
+        let run = task.run();
         let writes = once(&self.client.pipeline());
         for (key, ttl_s) in [
             (run.stream_key(), STREAM_TTL_S),
+            (checkpoint_key(&task.task_id), STREAM_TTL_S),
             (run.status_key(), TASK_TTL_S),
             (run.task_id_key(), TASK_TTL_S),
         ] {

@@ -28,6 +28,9 @@ pub const BEAT_EVERY: Duration = Duration::from_secs(2);
 /// (stopped, or its machine too busy) counts as dead, too.
 const ALIVE_TTL_S: i64 = 10;
 
+/// Life of the count of attempts at a run, from the last on: twice as long as the longest thought.
+const ATTEMPTS_TTL_S: i64 = 2 * 3600;
+
 /// One worker's tasks.
 #[derive(Debug, Clone)]
 pub struct Takings {
@@ -121,6 +124,34 @@ impl Takings {
             .await
             .map_err(store_error)?;
         Ok(removed > 0)
+    }
+
+    /// Somebody begins with a run that was begun with before. Gives how often that was in vain: since
+    /// the count was last forgotten, who had begun neither came to the run's end nor put it off.
+    ///
+    /// # Errors
+    /// [`StoreError`] if Redis doesn't answer.
+    pub async fn begin_again(&self, task: &Task) -> Result<i64, StoreError> {
+        let key = attempts_key(task);
+        let writes = once(&self.client.pipeline());
+        let _queued: () = writes.incr(&key).await.map_err(store_error)?;
+        let _queued: () = writes
+            .expire(&key, ATTEMPTS_TTL_S, None)
+            .await
+            .map_err(store_error)?;
+        let (in_vain, _is_set): (i64, i64) = writes.all().await.map_err(store_error)?;
+        Ok(in_vain)
+    }
+
+    /// A run that was begun with again has come to its end, or is put off in order.
+    ///
+    /// # Errors
+    /// [`StoreError`] if Redis doesn't answer. Then the count expires.
+    pub async fn forget_attempts(&self, task: &Task) -> Result<(), StoreError> {
+        once(&self.client)
+            .del(attempts_key(task))
+            .await
+            .map_err(store_error)
     }
 
     /// A sign of life.
@@ -223,6 +254,10 @@ impl Takings {
 
 fn list_of(worker: &str) -> String {
     format!("agent:taken:{worker}")
+}
+
+fn attempts_key(task: &Task) -> String {
+    format!("agent:attempts:{}", task.task_id)
 }
 
 fn alive_key(worker: &str) -> String {

@@ -68,6 +68,7 @@ fn wrong_options_are_status_2_and_name_the_fix() {
         &["not the address of a service", "it looks like"],
     );
     wrong(&["--hub-timeout", "0"], &["0 is not in 1.."]);
+    wrong(&["--admin-key", ""], &["one visible ASCII character"]);
     assert_ended(&run(&[]), 2, &["--port", "--database-url", "--redis-url"]);
     assert_ended(&run(&["seed"]), 2, &["--database-url"]);
     assert_ended(&run(&["migrate"]), 2, &["--database-url"]);
@@ -188,6 +189,7 @@ fn help_says_what_the_steps_move() {
         "--tracker-url",
         "--mail-url",
         "--analytics-url",
+        "--admin-key",
         "Examples:",
         "seed",
         "migrate",

@@ -14,6 +14,8 @@ pub(crate) struct Exchange {
     pub(crate) authorization: Option<&'static str>,
     /// The whole header.
     pub(crate) api_key: Option<&'static str>,
+    /// The whole header.
+    pub(crate) user_id: Option<&'static str>,
     /// Content type and body.
     pub(crate) body: Option<(&'static str, &'static str)>,
 }
@@ -25,6 +27,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body: None,
         }
     }
@@ -35,6 +38,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body: None,
         }
     }
@@ -45,6 +49,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body: Some(("application/json", body)),
         }
     }
@@ -55,6 +60,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body: Some(("application/json", body)),
         }
     }
@@ -66,6 +72,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body,
         }
     }
@@ -77,6 +84,7 @@ impl Exchange {
             path,
             authorization: None,
             api_key: None,
+            user_id: None,
             body,
         }
     }
@@ -88,6 +96,11 @@ impl Exchange {
 
     pub(crate) const fn sent_with_key(mut self, api_key: &'static str) -> Self {
         self.api_key = Some(api_key);
+        self
+    }
+
+    pub(crate) const fn sent_for(mut self, user_id: &'static str) -> Self {
+        self.user_id = Some(user_id);
         self
     }
 }
@@ -107,6 +120,9 @@ pub(crate) async fn transcript(service: &Service, exchanges: &[Exchange]) -> Str
         }
         if let Some(api_key) = exchange.api_key {
             request = request.header("x-api-key", api_key);
+        }
+        if let Some(user_id) = exchange.user_id {
+            request = request.header("x-user-id", user_id);
         }
         if let Some((content_type, body)) = exchange.body {
             request = request

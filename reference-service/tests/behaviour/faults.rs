@@ -6,10 +6,10 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
-use unstall_testbed::Testbed;
+use unstall_testbed::{Testbed, TestbedError};
 
 use super::faulty_load::{CUT_SHORT, GOOD, Killed, Load, REQUESTS, Tally, assert_explained};
-use super::leaks::{Holdings, end_run, open_stream, wait_until};
+use super::leaks::{Holdings, PATIENCE, end_run, open_stream, wait_until};
 use super::own_redis::OwnRedis;
 use super::service::{Running, Service, fresh_database, seeded_testbed, start_worker, succeed};
 
@@ -20,8 +20,6 @@ const CONNECTIONS_MAX: i64 = 20 * 3 + 1;
 const PACE: [&str; 2] = ["--rate", "200"];
 /// Slots that streams and sessions share before step 6.
 const SLOTS: usize = 40;
-/// A time that only a lost slot needs.
-const SLOT_WAIT: Duration = Duration::from_secs(30);
 
 /// A service and its worker on servers that may be killed.
 struct Stage<'a> {
@@ -106,7 +104,7 @@ impl<'a> Stage<'a> {
         let speaking = tokio::spawn(speak(OwnRedis::of(self.testbed)));
         let mut streams = Vec::new();
         for session in 0..SLOTS {
-            let opened = tokio::time::timeout(SLOT_WAIT, open_stream(&self.service, session)).await;
+            let opened = tokio::time::timeout(PATIENCE, open_stream(&self.service, session)).await;
             streams.push(opened.unwrap_or_else(|_| {
                 panic!("steps {steps}: of {SLOTS} slots only {session} are there")
             }));
@@ -148,68 +146,81 @@ impl AtRest {
     }
 }
 
-/// The requests that need a server, of which each fails while it is gone.
-const NEED_POSTGRES: [&str; 6] = [
-    "POST message",
-    "GET usage",
-    "POST share",
-    "GET shared-emails",
-    "POST sso-login",
-    "GET providers-me",
-];
-const NEED_REDIS: [&str; 4] = [
-    "POST message",
-    "GET task-status",
-    "GET workspace",
-    "GET branch-list",
-];
+/// A server that is killed, and comes back.
+struct Server {
+    name: &'static str,
+    kill: fn(&mut Testbed) -> Result<(), TestbedError>,
+    revive: fn(&mut Testbed) -> Result<(), TestbedError>,
+    /// Requests of which each fails while it is gone.
+    needed_by: &'static [&'static str],
+    /// Requests that don't suffer.
+    not_needed_by: &'static [&'static str],
+}
 
-fn refused(server: &str) -> String {
-    format!(r#"503 {{"detail":"{server} can't be reached; try again"}}"#)
+const POSTGRES: Server = Server {
+    name: "PostgreSQL",
+    kill: Testbed::kill_postgres,
+    revive: Testbed::revive_postgres,
+    needed_by: &[
+        "POST message",
+        "GET usage",
+        "POST share",
+        "GET shared-emails",
+        "POST sso-login",
+        "GET providers-me",
+    ],
+    not_needed_by: &["GET workspace", "GET branch-list"],
+};
+
+const REDIS: Server = Server {
+    name: "Redis",
+    kill: Testbed::kill_redis,
+    revive: |testbed| {
+        testbed.revive_redis()?;
+        succeed(&["seed", "--redis-url", &testbed.redis_url()]);
+        Ok(())
+    },
+    needed_by: &[
+        "POST message",
+        "GET task-status",
+        "GET workspace",
+        "GET branch-list",
+    ],
+    not_needed_by: &["GET usage", "GET shared-emails"],
+};
+
+async fn a_killed_server_is_503_and_a_new_one_is_found(server: &Server) {
+    let refused = format!(
+        r#"503 {{"detail":"{} can't be reached; try again"}}"#,
+        server.name
+    );
+    let mut testbed = seeded_testbed();
+    for steps in STATES {
+        let stage = Stage::set(&mut testbed, steps);
+        let at_rest = AtRest::of(&stage).await;
+        let load = Load::start(&stage.service);
+        load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
+        (server.kill)(stage.testbed).expect("it is ours");
+        load.until_each(server.needed_by, &refused, &load.so_far())
+            .await;
+        load.until_each(server.not_needed_by, GOOD, &load.so_far())
+            .await;
+        (server.revive)(stage.testbed).expect("it comes up");
+        load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
+        let tally = load.end().await;
+        assert_explained(&tally, Killed::Server(server.name), steps);
+        stage.nothing_is_held(&at_rest).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_postgres_is_503_and_a_new_one_is_found() {
-    let mut testbed = seeded_testbed();
-    for steps in STATES {
-        let stage = Stage::set(&mut testbed, steps);
-        let at_rest = AtRest::of(&stage).await;
-        let load = Load::start(&stage.service);
-        load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
-        stage.testbed.kill_postgres().expect("it is ours");
-        load.until_each(&NEED_POSTGRES, &refused("PostgreSQL"), &load.so_far())
-            .await;
-        // Others don't suffer.
-        load.until_each(&["GET workspace", "GET branch-list"], GOOD, &load.so_far())
-            .await;
-        stage.testbed.revive_postgres().expect("it comes up");
-        load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
-        let tally = load.end().await;
-        assert_explained(&tally, Killed::Server("PostgreSQL"), steps);
-        stage.nothing_is_held(&at_rest).await;
-    }
+    a_killed_server_is_503_and_a_new_one_is_found(&POSTGRES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_redis_is_503_and_a_new_one_is_found() {
-    let mut testbed = seeded_testbed();
-    for steps in STATES {
-        let stage = Stage::set(&mut testbed, steps);
-        let at_rest = AtRest::of(&stage).await;
-        let load = Load::start(&stage.service);
-        load.until_each(&REQUESTS, GOOD, &Tally::new()).await;
-        stage.testbed.kill_redis().expect("it is ours");
-        load.until_each(&NEED_REDIS, &refused("Redis"), &load.so_far())
-            .await;
-        load.until_each(&["GET usage", "GET shared-emails"], GOOD, &load.so_far())
-            .await;
-        stage.testbed.revive_redis().expect("it comes up");
-        succeed(&["seed", "--redis-url", &stage.testbed.redis_url()]);
-        load.until_each(&REQUESTS, GOOD, &load.so_far()).await;
-        let tally = load.end().await;
-        assert_explained(&tally, Killed::Server("Redis"), steps);
-        stage.nothing_is_held(&at_rest).await;
-    }
+    a_killed_server_is_503_and_a_new_one_is_found(&REDIS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,14 +14,14 @@ use super::service::{
     Running, Service, fresh_database, seeded_testbed, shared_testbed, start_worker,
 };
 
-const STREAM: &str = "chat:stream:c-0-1:s0";
+pub(crate) const STREAM: &str = "chat:stream:c-0-1:s0";
 const DEAD: &str = "agent:taken:dead";
-const ENDLESS: [&str; 4] = ["--chunks", "60000", "--rate", "20"];
-const QUICK: [&str; 2] = ["--rate", "1000"];
+pub(crate) const ENDLESS: [&str; 4] = ["--chunks", "60000", "--rate", "20"];
+pub(crate) const QUICK: [&str; 2] = ["--rate", "1000"];
 
 /// A message without what differs each time: sender, type, status, content, citations, tool calls,
 /// thinking.
-type Row = (
+pub(crate) type Row = (
     Option<String>,
     String,
     String,
@@ -31,7 +31,7 @@ type Row = (
     Option<String>,
 );
 
-async fn stored(database_url: &str) -> Vec<Row> {
+pub(crate) async fn stored(database_url: &str) -> Vec<Row> {
     let mut connection = PgConnection::connect(database_url).await.expect("connects");
     sqlx::query_as(
         "SELECT sender_id, type, status, content, citations, tool_calls::text, thinking \
@@ -43,7 +43,7 @@ async fn stored(database_url: &str) -> Vec<Row> {
     .expect("messages are there")
 }
 
-fn answer(content: &str) -> Row {
+pub(crate) fn answer(content: &str) -> Row {
     let text = |text: &str| Some(text.to_owned());
     let word = str::to_owned;
     (
@@ -57,7 +57,7 @@ fn answer(content: &str) -> Row {
     )
 }
 
-fn question(content: &str) -> Row {
+pub(crate) fn question(content: &str) -> Row {
     (
         Some("u-0".to_owned()),
         "HUMAN".to_owned(),
@@ -69,7 +69,7 @@ fn question(content: &str) -> Row {
     )
 }
 
-fn task(id: &str) -> Task {
+pub(crate) fn task(id: &str) -> Task {
     Task {
         task_id: id.to_owned(),
         conversation_id: "c-0-1".to_owned(),
@@ -81,12 +81,24 @@ fn task(id: &str) -> Task {
     }
 }
 
-fn append(redis: &OwnRedis, fields: &[&str]) {
+pub(crate) fn append(redis: &OwnRedis, fields: &[&str]) {
     redis.ask(&[&["XADD", STREAM, "*"][..], fields].concat());
 }
 
+/// What the stream still has of the answer.
+pub(crate) fn said_in_stream(redis: &OwnRedis) -> String {
+    let entries = redis.ask(&["XRANGE", STREAM, "-", "+"]).list();
+    let texts = entries.into_iter().filter_map(|entry| {
+        let fields = entry.list().swap_remove(1).list();
+        let fields: Vec<String> = fields.into_iter().map(Reply::text).collect();
+        let at = fields.iter().position(|field| field == "content")?;
+        Some(fields[at + 1].clone())
+    });
+    texts.collect()
+}
+
 /// A run in the middle of an answer that has everything an answer can have.
-fn half_an_answer(redis: &OwnRedis, task_id: &str) {
+pub(crate) fn half_an_answer(redis: &OwnRedis, task_id: &str) {
     redis.ask(&["SET", "task:status:c-0-1:s0", "running", "EX", "600"]);
     redis.ask(&["SET", "task:id:c-0-1:s0", task_id, "EX", "600"]);
     append(redis, &["type", "queued"]);
@@ -109,7 +121,7 @@ fn half_an_answer(redis: &OwnRedis, task_id: &str) {
     }
 }
 
-fn whole_row() -> Row {
+pub(crate) fn whole_row() -> Row {
     let text = |text: &str| Some(text.to_owned());
     let (sender, kind, status, ..) = answer("");
     (
@@ -124,28 +136,28 @@ fn whole_row() -> Row {
 }
 
 /// A worker that has died with a task, as it is seen once its sign of life has expired.
-fn leave_to_the_dead(redis: &OwnRedis, task: &Task) {
+pub(crate) fn leave_to_the_dead(redis: &OwnRedis, task: &Task) {
     let text = serde_json::to_string(task).expect("texts");
     redis.ask(&["RPUSH", DEAD, &text]);
     redis.ask(&["SADD", "agent:workers", "dead"]);
 }
 
 /// A worker is killed, and the time passes after which it counts as dead.
-fn kill(worker: &Running, redis: &OwnRedis) {
+pub(crate) fn kill(worker: &Running, redis: &OwnRedis) {
     worker.signal(Signal::SIGKILL);
     for key in redis.ask(&["KEYS", "agent:alive:*"]).texts() {
         redis.ask(&["DEL", &key]);
     }
 }
 
-async fn nothing_is_taken(redis: &OwnRedis) {
+pub(crate) async fn nothing_is_taken(redis: &OwnRedis) {
     wait_until("no task is in a worker's list", async || {
         redis.ask(&["KEYS", "agent:taken:*"]).texts().is_empty()
     })
     .await;
 }
 
-async fn stop(service: &Service) -> Value {
+pub(crate) async fn stop(service: &Service) -> Value {
     let path = service.url("/api/v1/conversations/c-0-1/stop?session_id=s0");
     let stopped = reqwest::Client::new().post(path).send().await;
     stopped.expect("an answer").json().await.expect("JSON")
@@ -272,57 +284,13 @@ async fn a_stop_that_was_cut_off_is_made_up_for_by_the_next() {
             redis.ask(&["GET", "task:status:c-0-1:s0"]).text() == "cancelled"
         })
         .await;
-        let said: String = redis
-            .ask(&["XRANGE", STREAM, "-", "+"])
-            .list()
-            .into_iter()
-            .filter_map(|entry| {
-                let fields = entry.list().swap_remove(1).list();
-                let fields: Vec<String> = fields.into_iter().map(Reply::text).collect();
-                let at = fields.iter().position(|field| field == "content")?;
-                Some(fields[at + 1].clone())
-            })
-            .collect();
+        let said = said_in_stream(&redis);
         let service = Service::start(steps, &database_url, &redis.url);
         let stopped = stop(&service).await;
         assert_eq!(stopped["saved_partial"], true, "steps {steps}: {stopped}");
         let expected = [question("x"), answer(&said)];
         assert_eq!(stored(&database_url).await, expected, "steps {steps}");
         nothing_is_taken(&redis).await;
-    }
-}
-
-/// A stream keeps about 1000 entries.
-#[tokio::test]
-async fn a_long_answer_that_is_stopped_is_stored_from_its_beginning() {
-    let testbed = shared_testbed();
-    let redis = OwnRedis::new(testbed);
-    for steps in ["start", "0,1,2a,2b"] {
-        let (_, database_url) = fresh_database(testbed);
-        redis.reset();
-        let service = Service::start(steps, &database_url, &redis.url);
-        let long = ["--chunks", "60000", "--rate", "1000"];
-        let _worker = start_worker(&database_url, &redis.url, &long);
-        let stream = open_stream(&service, 0).await;
-        let heard = tokio::spawn(stream.text());
-        wait_until("the stream has lost its beginning", async || {
-            let first = redis.ask(&["XRANGE", STREAM, "-", "+", "COUNT", "1"]);
-            let entry = first.list().remove(0).list().swap_remove(1).list();
-            entry
-                .into_iter()
-                .map(Reply::text)
-                .all(|field| field != "queued" && field != "start")
-        })
-        .await;
-        let stopped = stop(&service).await;
-        assert_eq!(stopped["saved_partial"], true, "steps {steps}: {stopped}");
-        heard.await.expect("no panic").expect("it ends");
-        // The worker may be later than the answer.
-        nothing_is_taken(&redis).await;
-        let rows = stored(&database_url).await;
-        let kept = rows.last().expect("a row").3.clone();
-        assert!(kept.starts_with("You asked: x"), "steps {steps}: {kept:?}");
-        assert_eq!(rows, [question("x"), answer(&kept)], "steps {steps}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients that go, workers that die, a Redis that restarts: no thread, task or key stays.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -17,6 +17,9 @@ const POOLED: [&str; 2] = ["0", "0,1,2a,2b,2c,2d,2e,3,4"];
 const STATES: [&str; 4] = ["start", POOLED[0], POOLED[1], "0,1,2a,2b,2c,2d,2e,3,4,5,6"];
 const STREAMS: usize = 10;
 pub(crate) const MESSAGE: &str = "/api/v1/conversations/c-0-1/message";
+/// A time that only a fault needs, on a busy machine, too. It is less than the two minutes after
+/// which a stream ends by its silence: that would hide that nobody was told.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// What a service holds.
 pub(crate) struct Holdings<'a> {
@@ -56,20 +59,21 @@ impl<'a> Holdings<'a> {
         (self.threads(), tasks.as_u64().expect("a number"))
     }
 
-    /// Fails if it isn't at rest again within a time that only a leak needs.
+    /// Fails if it isn't at rest again within [`PATIENCE`].
     pub(crate) async fn are_returned(&self, steps: &str) {
-        let mut now = self.now().await;
-        for _ in 0..600 {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = self.now().await;
             if now.0 <= self.at_rest.0 && now.1 <= self.at_rest.1 {
                 return;
             }
+            assert!(
+                Instant::now() < deadline,
+                "steps {steps}: {now:?} (threads, tasks) are held, {:?} at rest",
+                self.at_rest
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
-            now = self.now().await;
         }
-        panic!(
-            "steps {steps}: {now:?} (threads, tasks) are held, {:?} at rest",
-            self.at_rest
-        );
     }
 }
 
@@ -128,15 +132,13 @@ pub(crate) async fn create(url: String) -> u16 {
     created.expect("an answer").status().as_u16()
 }
 
-/// Fails if it doesn't come true within a time that only a fault needs.
+/// Fails if it doesn't come true within [`PATIENCE`].
 pub(crate) async fn wait_until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
-    for _ in 0..3000 {
-        if is_true().await {
-            return;
-        }
+    let deadline = Instant::now() + PATIENCE;
+    while !is_true().await {
+        assert!(Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("never: {what}");
 }
 
 /// Answers of an agent that are stored, beside the seeded ones.

@@ -81,6 +81,7 @@ fn program() -> Command {
         "MAIL_URL",
         "ANALYTICS_URL",
         "HUB_URL",
+        "ADMIN_KEY",
     ] {
         command.env_remove(variable);
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Metric, Verdict};
+use unstall_results::comparison::Metric;
 use unstall_results::ledger::{CapacityRow, Course, Ledger, Row, SinceStart, Step};
 
 use super::{answer, permalink, table};
@@ -56,15 +56,20 @@ fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt
         table::text("Risk"),
     ];
     let values: &[&str] = match with_start {
-        true => &["p95", "p95 since start", "Blocked", "Threads"],
+        true => &[
+            "p95",
+            "p95 since start",
+            "Since start",
+            "Blocked",
+            "Threads",
+        ],
         false => &["p95 before → after", "Blocked before → after"],
     };
     columns.extend(values.iter().copied().map(table::number));
     let against = match with_start {
         true => {
             "Each step against the state before it and against the start: values are start → before → after, \
-             and two values where the start is what was before; the word below a change since the start is that \
-             of the whole comparison with it"
+             and two values where the start is what was before"
         }
         false => "Each step against the state before it",
     };
@@ -81,7 +86,9 @@ fn steps_table(out: &mut String, ledger: &Ledger, entries: &[usize]) -> std::fmt
     for (index, ((step, row), entry)) in ledger.rows().zip(entries).enumerate() {
         let mut cells = step_cells(*entry, step, row);
         let mut numbers = vec![p95(row)];
-        numbers.extend(with_start.then(|| since_start(row.since_start.as_ref())));
+        if with_start {
+            numbers.extend(since_start(row.since_start.as_ref()));
+        }
         numbers.push(course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000));
         numbers.extend(with_start.then(|| course(Metric::Threads, row.threads)));
         let labelled = values.iter().zip(numbers);
@@ -141,25 +148,17 @@ fn course(metric: Metric, course: Option<Course>) -> String {
     ranking::course(metric, course)
 }
 
-/// `−81 %` with its interval, and what the comparison with the start says where it says no pass.
-fn since_start(since: Option<&SinceStart>) -> String {
-    let Some(since) = since else {
-        return "–".to_owned();
-    };
-    let change = since.p95.as_ref().map_or_else(
-        || "–".to_owned(),
-        |change| {
-            format!(
-                "{}<small>{}</small>",
-                numbers::change(Metric::ResponseP95, change),
-                numbers::interval(Metric::ResponseP95, change)
-            )
-        },
-    );
-    match since.verdict {
-        Verdict::Pass => change,
-        other => format!("{change}<small>{}</small>", answer::pill(other)),
-    }
+/// `−81 %` with its interval, and what the whole comparison with the start says.
+fn since_start(since: Option<&SinceStart>) -> [String; 2] {
+    let p95 = since.and_then(|since| since.p95.as_ref()).map(|change| {
+        format!(
+            "{}<small>{}</small>",
+            numbers::change(Metric::ResponseP95, change),
+            numbers::interval(Metric::ResponseP95, change)
+        )
+    });
+    let word = since.map(|since| answer::pill(since.verdict));
+    [p95, word].map(|cell| cell.unwrap_or_else(|| "–".to_owned()))
 }
 
 /// What two versions can take: the start and the end, as a rule.

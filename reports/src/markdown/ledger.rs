@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use unstall_results::comparison::{Metric, Verdict};
-use unstall_results::ledger::{CapacityRow, Ledger, Row, Step};
+use unstall_results::comparison::Metric;
+use unstall_results::ledger::{CapacityRow, Ledger, Row, SinceStart, Step};
 
 use crate::{LastState, capacity, escape, numbers, ranking, vocabulary};
 
@@ -17,9 +17,9 @@ pub(super) fn write(out: &mut String, summary: &str, ledger: &Ledger) -> std::fm
         writeln!(
             out,
             "Each step against the state before it and against the start: values are start → before → after, and two values \
-             where the start is what was before; the sign before a change since the start is that of the whole comparison with it.\n\n\
-             | step | title | branch | risk | decision | p95 | p95 since start | blocked per 1 000 requests | threads |\n\
-             |---|---|---|---|---|---|---|---|---|"
+             where the start is what was before.\n\n\
+             | step | title | branch | risk | decision | p95 | p95 since start | since start | blocked per 1 000 requests | threads |\n\
+             |---|---|---|---|---|---|---|---|---|---|"
         )?;
     } else {
         writeln!(
@@ -58,7 +58,8 @@ fn write_row(out: &mut String, step: &Step, row: &Row, with_start: bool) -> std:
         ranking::course(Metric::ResponseP95, row.p95_ms),
     )?;
     if with_start {
-        write!(out, "{} | ", since_start(row))?;
+        let [p95, word] = since_start(row.since_start.as_ref());
+        write!(out, "{p95} | {word} | ")?;
     }
     write!(
         out,
@@ -71,25 +72,17 @@ fn write_row(out: &mut String, step: &Step, row: &Row, with_start: bool) -> std:
     writeln!(out)
 }
 
-/// `−81 % (−83 … −79 %)`, with a sign where the comparison with the start is no pass.
-fn since_start(row: &Row) -> String {
-    let Some(since) = &row.since_start else {
-        return "–".to_owned();
-    };
-    let sign = match since.verdict {
-        Verdict::Pass => String::new(),
-        other => format!("{} ", vocabulary::verdict_sign(other)),
-    };
-    since.p95.as_ref().map_or_else(
-        || format!("{sign}–"),
-        |change| {
-            format!(
-                "{sign}{} ({})",
-                numbers::change(Metric::ResponseP95, change),
-                numbers::interval(Metric::ResponseP95, change)
-            )
-        },
-    )
+/// `−81 % (−83 … −79 %)`, and what the whole comparison with the start says.
+fn since_start(since: Option<&SinceStart>) -> [String; 2] {
+    let p95 = since.and_then(|since| since.p95.as_ref()).map(|change| {
+        format!(
+            "{} ({})",
+            numbers::change(Metric::ResponseP95, change),
+            numbers::interval(Metric::ResponseP95, change)
+        )
+    });
+    let word = since.map(|since| vocabulary::verdict_in_words(since.verdict));
+    [p95, word].map(|cell| cell.unwrap_or_else(|| "–".to_owned()))
 }
 
 fn write_capacities(out: &mut String, rows: &[CapacityRow]) -> std::fmt::Result {

@@ -3,8 +3,11 @@
 use unstall_results::comparison::{Decision, Metric};
 use unstall_results::ledger::{Ledger, Row, Step};
 
-use super::{Page, align, fit};
+use super::{Page, align, fit, needed_widths};
 use crate::{capacity, escape, numbers, ranking, vocabulary};
+
+/// The column of the change since the start.
+const SINCE: usize = 5;
 
 /// Writes what became of each step of a plan, and of the capacity; nothing of fewer than two.
 pub(super) fn write(page: &mut Page, ledger: &Ledger) {
@@ -16,19 +19,21 @@ pub(super) fn write(page: &mut Page, ledger: &Ledger) {
     page.line(&title);
     page.wrapped("  ", &format!("{}.", ledger.summary()));
     let with_start = ledger.has_start();
-    let values = if with_start {
-        "start → before → after"
+    let (p95, since) = if with_start {
+        page.wrapped("  ", "Values are start → before → after.");
+        ("p95", ["p95 since", "since start"])
     } else {
-        "before → after"
+        ("p95 before → after", ["", ""])
     };
-    let since = if with_start { "p95 since" } else { "" };
+    let [p95_since, since_start] = since;
     let heads = [
         "",
         "step",
         "",
-        &format!("p95 {values}"),
+        p95,
         "blocked per 1 000",
-        since,
+        p95_since,
+        since_start,
         "threads",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -41,7 +46,11 @@ pub(super) fn write(page: &mut Page, ledger: &Ledger) {
             Decision::Undecided => "33",
         });
     }
-    let widths = fit(&rows, page.style.width);
+    let mut widths = fit(&rows, page.style.width);
+    // A number that is cut is another one: it goes, and the values that it is of stay.
+    if widths[SINCE] < needed_widths(&rows)[SINCE] {
+        widths[SINCE] = 0;
+    }
     for (row, code) in rows.iter().zip(styles) {
         let line = page.paint(code, &align(row, &widths));
         page.line(&line);
@@ -69,10 +78,8 @@ fn line(step: &Step, row: &Row) -> Vec<String> {
         0 | 1 => escape::visible(&step.id),
         _ => escape::visible(&format!("{} {}", step.id, row.scenario)),
     };
-    let change = row
-        .since_start
-        .as_ref()
-        .and_then(|since| since.p95.as_ref());
+    let since = row.since_start.as_ref();
+    let change = since.and_then(|since| since.p95.as_ref());
     [
         format!("  {}", vocabulary::verdict_sign(row.verdict)),
         id,
@@ -81,6 +88,9 @@ fn line(step: &Step, row: &Row) -> Vec<String> {
         ranking::course(Metric::BlockedMsPer1000, row.blocked_ms_per_1000),
         change.map_or_else(String::new, |change| {
             numbers::change(Metric::ResponseP95, change)
+        }),
+        since.map_or_else(String::new, |since| {
+            vocabulary::verdict_in_words(since.verdict)
         }),
         ranking::course(Metric::Threads, row.threads),
     ]

@@ -50,6 +50,16 @@ fn a_page_of_eleven_steps_beside_their_start_is_less_than_two_megabytes() {
     }
     assert_eq!(ledger.matches("<strong>revert</strong>").count(), 1);
     assert!(ledger.contains("1 reverted (2d)"), "{ledger:.400}");
+    // The word of the comparison with the start has a cell of its own, also where it is a pass.
+    let word = |cell: &str| {
+        let mut words = ["pass", "regression", "inconclusive"].into_iter();
+        let is_of = |word: &&str| cell.starts_with(&format!("<span class=\"pill is-{word}\">"));
+        words.find(is_of).unwrap_or("none")
+    };
+    let cells = ledger.split("Since start </span>").skip(1);
+    let words: Vec<&str> = cells.map(word).collect();
+    let expected = ["none", "pass", "pass", "pass", "inconclusive", "regression"];
+    assert_eq!(words[..expected.len()], expected);
     for answer in ["✓ reached", "✓ holds", "✕ does not hold", "? not known"] {
         assert_eq!(ledger.matches(answer).count(), 1, "{answer}");
     }

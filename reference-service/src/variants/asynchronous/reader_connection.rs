@@ -11,10 +11,9 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use tokio::time::sleep;
 
 use super::redis::{once, store_error, unconnected};
-use crate::entry_id::EntryId;
-use crate::stores::streams::EVENTS_WAITING_MAX;
+use crate::stores::streams::{EVENTS_WAITING_MAX, with_ids};
 use crate::stores::{Backend, REDIS_WAIT, StoreError};
-use crate::stream_event::Entry;
+use crate::stream_event::{Entry, EntryWithId};
 
 /// The pause before a lost connection is replaced, and after a first failed try to; it doubles up
 /// to the second.
@@ -24,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const UNBLOCK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Entries of one stream.
-pub(super) type Entries = Vec<(EntryId, Entry)>;
+pub(super) type Entries = Vec<EntryWithId>;
 
 /// What was read of one stream. Entries that are no text are their own stream's fault.
 pub(super) struct Part {
@@ -141,11 +140,7 @@ impl Part {
 
 fn read_entries(entries: Value) -> Result<Entries, StoreError> {
     let entries: Vec<(String, Entry)> = entries.into_xread_value().map_err(store_error)?;
-    let entries = entries.into_iter().map(|(id, entry)| match id.parse() {
-        Ok(id) => Ok((id, entry)),
-        Err(error) => Err(StoreError::refused(Backend::Redis, error)),
-    });
-    entries.collect()
+    with_ids(entries)
 }
 
 async fn close(client: &Client) {

@@ -128,10 +128,14 @@ impl TunnelStore for RedisStores {
 }
 
 fn is_unavailable(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Backpressure
-    )
+    // What fred says (`router/commands.rs`) of a command whose connection went as it was being sent.
+    // Its kind is that of a server's `ERR …`, too.
+    const LOST_WHILE_SENDING: &str = "Failed to route command.";
+    match error.kind() {
+        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Backpressure => true,
+        ErrorKind::Routing | ErrorKind::Unknown => error.details() == LOST_WHILE_SENDING,
+        _ => false,
+    }
 }
 
 /// Tells a lost connection from a refused command.
@@ -140,5 +144,19 @@ pub(crate) fn store_error(error: Error) -> StoreError {
         StoreError::unavailable(Backend::Redis, error)
     } else {
         StoreError::refused(Backend::Redis, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_whose_connection_goes_is_no_refused_one() {
+        let is_lost = |kind, details: &'static str| is_unavailable(&Error::new(kind, details));
+        assert!(is_lost(ErrorKind::Unknown, "Failed to route command."));
+        assert!(is_lost(ErrorKind::IO, "Connection reset by peer"));
+        assert!(!is_lost(ErrorKind::Unknown, "ERR unknown command 'NONE'"));
+        assert!(!is_lost(ErrorKind::InvalidArgument, "WRONGTYPE"));
     }
 }

@@ -50,4 +50,15 @@ impl ApiKeyStore for PostgresStores {
             Ok(row.map(|row| row.user_id))
         })
     }
+
+    fn is_user<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let mut connection = acquire(&self.pool).await?;
+            let user = sqlx::query_file!("sql/select_user_by_uid.sql", uid)
+                .fetch_optional(&mut *connection)
+                .await
+                .map_err(store_error)?;
+            Ok(user.is_some())
+        })
+    }
 }

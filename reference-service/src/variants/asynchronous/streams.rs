@@ -12,9 +12,9 @@ use fred::types::{Expiration, SetOptions, Value};
 
 use super::redis::{get, once, retried, store_error};
 use crate::run::{QUEUE, STREAM_ENTRIES_MAX, STREAM_TTL_S};
-use crate::stores::streams::{StreamConnection, StreamStore};
+use crate::stores::streams::{StreamConnection, StreamStore, with_ids};
 use crate::stores::{StoreError, StoreFuture};
-use crate::stream_event::{Entry, Fields};
+use crate::stream_event::{Entry, EntryWithId, Fields};
 
 /// Keys that one SCAN looks at, about; the original's choice.
 const SCAN_COUNT: u32 = 100;
@@ -124,13 +124,13 @@ impl StreamConnection for Shared {
         })
     }
 
-    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<Entry>> {
+    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<EntryWithId>> {
         Box::pin(async move {
             let entries: Vec<WithId> = retried(&self.client, move |client| async move {
                 client.xrange_values(stream, "-", "+", None).await
             })
             .await?;
-            Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+            with_ids(entries)
         })
     }
 

@@ -1,8 +1,9 @@
 //! Step 5 before: diesel on libpq, called on the loop. And whose an API key is, of step 2c.
 
 use diesel::RunQueryDsl;
-use diesel::sql_types::Text;
+use diesel::sql_types::{Nullable, Text};
 
+use super::auth::SELECT_USER_BY_UID;
 use super::postgres::{PostgresStores, store_error};
 use super::statement::{Bind, Statement};
 use crate::search::{Indexed, Search};
@@ -36,6 +37,18 @@ impl ApiKeyStore for PostgresStores {
                 .load(&mut *connection)
                 .map_err(store_error)?;
             Ok(users.into_iter().next())
+        })
+    }
+
+    fn is_user<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let mut connection = self.pool.get()?;
+            let binds = [Bind::Text(uid)];
+            let users: Vec<(String, String, Option<String>)> =
+                Statement::<(Text, Text, Nullable<Text>)>::new(SELECT_USER_BY_UID, &binds)
+                    .load(&mut *connection)
+                    .map_err(store_error)?;
+            Ok(!users.is_empty())
         })
     }
 }

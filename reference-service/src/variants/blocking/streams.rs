@@ -10,9 +10,9 @@ use redis::{Connection, FromRedisValue, Value, cmd};
 use super::pool::Connect;
 use super::redis::{Redis, store_error};
 use crate::run::{QUEUE, STREAM_ENTRIES_MAX, STREAM_TTL_S};
-use crate::stores::streams::{StreamConnection, StreamStore};
+use crate::stores::streams::{StreamConnection, StreamStore, with_ids};
 use crate::stores::{StoreError, StoreFuture};
-use crate::stream_event::{Entry, Fields};
+use crate::stream_event::{Entry, EntryWithId, Fields};
 use crate::variants::ConnectError;
 
 /// The store of step 1.
@@ -102,10 +102,10 @@ impl StreamConnection for Blocking {
         })
     }
 
-    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<Entry>> {
+    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<EntryWithId>> {
         Box::pin(async move {
             let entries: Entries = self.ask(cmd("XRANGE").arg(stream).arg("-").arg("+"))?;
-            Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+            with_ids(entries)
         })
     }
 

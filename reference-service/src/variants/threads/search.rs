@@ -22,4 +22,9 @@ impl ApiKeyStore for Sql {
         let hash = key_hash.to_owned();
         self.call(async move |stores| stores.user_of_key(&hash).await)
     }
+
+    fn is_user<'a>(&'a self, uid: &'a str) -> StoreFuture<'a, bool> {
+        let uid = uid.to_owned();
+        self.call(async move |stores| stores.is_user(&uid).await)
+    }
 }

@@ -9,7 +9,7 @@ use crate::run::Run;
 use crate::sessions::{Session, TaskStatus};
 use crate::stores::StoreFuture;
 use crate::stores::streams::{StreamConnection, StreamStore};
-use crate::stream_event::{Entry, Fields};
+use crate::stream_event::{EntryWithId, Fields};
 
 /// The blocking store, called on threads.
 pub(crate) fn store(blocking: Arc<dyn StreamStore>, pool: &CallPool) -> Arc<dyn StreamStore> {
@@ -87,7 +87,7 @@ impl StreamConnection for HeldOnThreads<dyn StreamConnection> {
         self.call(async move |redis| redis.last_id(&stream).await)
     }
 
-    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<Entry>> {
+    fn entries<'a>(&'a mut self, stream: &'a str) -> StoreFuture<'a, Vec<EntryWithId>> {
         let stream = stream.to_owned();
         self.call(async move |redis| redis.entries(&stream).await)
     }
