@@ -5,8 +5,10 @@ use std::pin::Pin;
 
 use crate::domain::SandboxError;
 
+pub mod caches;
 pub mod locks;
 pub mod store;
+pub mod workspaces;
 
 /// What a port's call answers: boxed, so that a port can be an object (`Arc<dyn SandboxStore>`).
 ///
