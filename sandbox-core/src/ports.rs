@@ -6,6 +6,7 @@ use std::pin::Pin;
 use crate::domain::SandboxError;
 
 pub mod locks;
+pub mod runtimes;
 pub mod store;
 
 /// What a port's call answers: boxed, so that a port can be an object (`Arc<dyn SandboxStore>`).
