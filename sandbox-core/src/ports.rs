@@ -7,6 +7,7 @@ use crate::domain::SandboxError;
 
 pub mod caches;
 pub mod locks;
+pub mod platforms;
 pub mod runtimes;
 pub mod store;
 pub mod workspaces;
