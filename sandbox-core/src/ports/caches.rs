@@ -33,9 +33,9 @@ pub struct CacheSource<'a> {
 pub struct CacheFacts {
     /// The branch that the origin's `HEAD` names; an empty repository has none.
     pub default_branch: Option<BranchName>,
-    /// What it takes on disk.
-    pub size_bytes: u64,
-    /// Did this call talk to the origin?
+    /// What it takes on disk; measured only if the call fetched.
+    pub size_bytes: Option<u64>,
+    /// Did this call fetch from the origin?
     pub was_fetched: bool,
 }
 

@@ -35,9 +35,7 @@ pub enum BranchRule {
 /// Which tree to make.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeRequest<'a> {
-    /// Of which cache.
-    pub cache: &'a LocalPath,
-    /// Where: as [`WorkspaceProvider::path_of`] says.
+    /// Where, which also says of which cache: as [`WorkspaceProvider::path_of`] says.
     pub path: &'a LocalPath,
     /// From what it starts.
     pub base: &'a BaseRef,
@@ -235,9 +233,9 @@ pub trait WorkspaceProvider: Send + Sync {
     fn prepared_path_of(&self, cache: &LocalPath, id: PreparedTreeId) -> LocalPath;
 
     /// Where the parts of a tree are.
-    fn locate(&self, cache: &LocalPath, path: &LocalPath) -> TreeLocation;
+    fn locate(&self, path: &LocalPath) -> TreeLocation;
 
-    /// Makes a tree.
+    /// Makes a tree, of the cache that its path is beside.
     ///
     /// Errors: `AlreadyThere`, `NoSuchBase`, `NoSuchBranch`, `NotThere` when there is no cache, `DiskFull`.
     fn create<'a>(&'a self, request: TreeRequest<'a>) -> Answer<'a, NewTree, GitError>;
@@ -247,7 +245,6 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Errors: as [`create`](Self::create).
     fn prepare<'a>(
         &'a self,
-        cache: &'a LocalPath,
         path: &'a LocalPath,
         base: &'a BaseRef,
     ) -> Answer<'a, CommitId, GitError>;
@@ -266,18 +263,13 @@ pub trait WorkspaceProvider: Send + Sync {
     /// How a tree differs from what others have. Takes no lock, and changes nothing.
     ///
     /// Errors: `NotThere`.
-    fn status<'a>(
-        &'a self,
-        cache: &'a LocalPath,
-        path: &'a LocalPath,
-    ) -> Answer<'a, TreeStatus, GitError>;
+    fn status<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, TreeStatus, GitError>;
 
     /// The difference as a patch, of `bytes_max` at most.
     ///
     /// Errors: `NotThere`, `NoSuchBase`.
     fn diff<'a>(
         &'a self,
-        cache: &'a LocalPath,
         path: &'a LocalPath,
         base: &'a DiffBase,
         bytes_max: usize,
@@ -288,7 +280,6 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Errors: `NotThere`, `NothingToCommit`, `NestedRepository`, `InvalidPath`, `Locked`, `DiskFull`.
     fn commit<'a>(
         &'a self,
-        cache: &'a LocalPath,
         path: &'a LocalPath,
         request: CommitRequest<'a>,
     ) -> Answer<'a, CommitId, GitError>;
@@ -298,7 +289,6 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Errors: `NotThere`, `OnNoBranch`, `PushRejected`, and those of a fetch.
     fn push<'a>(
         &'a self,
-        cache: &'a LocalPath,
         path: &'a LocalPath,
         url: &'a RepoUrl,
         token: Option<&'a AuthToken>,
@@ -310,14 +300,13 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Errors: `NotThere`, `NestedRepository`, `DiskFull`: then nothing may be removed.
     fn save<'a>(
         &'a self,
-        cache: &'a LocalPath,
         path: &'a LocalPath,
         workspace: WorkspaceId,
     ) -> Answer<'a, SavedEdits, GitError>;
 
     /// Removes a tree, a prepared one, or a leftover, whatever is in it. One that isn't there is removed
     /// already, and what an earlier call may have left of it is removed.
-    fn remove<'a>(&'a self, cache: &'a LocalPath, path: &'a LocalPath) -> Answer<'a, (), GitError>;
+    fn remove<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, (), GitError>;
 
     /// What it takes on disk, its git directory included, in bytes.
     ///
