@@ -6,6 +6,7 @@ mod auth_token;
 mod base_ref;
 mod branch_name;
 mod cache_key;
+mod command_kind;
 mod commit_id;
 mod digest;
 mod error;
@@ -30,6 +31,7 @@ pub use auth_token::AuthToken;
 pub use base_ref::BaseRef;
 pub use branch_name::BranchName;
 pub use cache_key::{AuthScopeHash, CacheKey};
+pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
 pub use error::{
     Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
