@@ -17,7 +17,10 @@ use uuid::Uuid;
 use super::root::{
     Links, TreeRoot, kind_of, names_in, stat_at, stat_of, system_error, version_of, wrong_kind,
 };
-use super::{Abandoned, EntryKind, Expected, FilesError, TreePath, Written};
+use super::Abandoned;
+use super::system_error::of_system;
+use crate::domain::TreePath;
+use crate::ports::files::{EntryKind, Expected, FilesError, Written};
 
 /// How names of unfinished files begin.
 pub(super) const UNFINISHED: &str = ".unstall-write-";
@@ -39,7 +42,7 @@ impl TreeRoot {
     ) -> Result<Written, FilesError> {
         let (folder_path, name) = self.changeable(path)?;
         let folder = self.make_folders(&folder_path, path)?;
-        let failed = |errno| FilesError::of_system("writing", path, errno);
+        let failed = |errno| of_system("writing", path, errno);
         let mode = match self.file_there(&folder, path, name, expected)? {
             Some(mode) => mode,
             None => FILE_MODE,
@@ -92,7 +95,7 @@ impl TreeRoot {
     pub(super) fn sweep(&self) -> Result<u64, FilesError> {
         let root = TreePath::root();
         let folder = self.open_folder(&root, Links::Refused)?;
-        let failed = |errno| FilesError::of_system("sweeping", &root, errno);
+        let failed = |errno| of_system("sweeping", &root, errno);
         let (names, _) = names_in(&folder).map_err(failed)?;
         let mut removed = 0;
         for (name, _) in names {
@@ -157,7 +160,7 @@ impl TreeRoot {
                 return Err(FilesError::Changed { path });
             }
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(FilesError::of_system("looking at", path, errno)),
+            Err(errno) => return Err(of_system("looking at", path, errno)),
         };
         match kind_of(&stat) {
             EntryKind::File => {}
@@ -193,7 +196,7 @@ impl TreeRoot {
                 },
                 None => wrong_kind(way, EntryKind::File, "a folder"),
             },
-            errno => FilesError::of_system(doing, path, errno),
+            errno => of_system(doing, path, errno),
         }
     }
 }

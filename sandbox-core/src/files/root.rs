@@ -11,10 +11,13 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
-use super::{Entry, EntryKind, FileRead, FileVersion, FilesError, Listing, TreePath};
+use super::system_error::of_system;
+use crate::domain::TreePath;
+use crate::domain::tree_path::shown;
+use crate::ports::files::{Entry, EntryKind, FileRead, FileVersion, FilesError, Listing};
 
 /// Names of one folder that are looked at; the rest is told as cut off.
 pub(super) const NAMES_MAX: usize = 100_000;
@@ -82,7 +85,7 @@ impl TreeRoot {
         links: Links,
     ) -> Result<(File, Statx), FilesError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let failed = |errno| FilesError::of_system("opening", path, errno);
+        let failed = |errno| of_system("opening", path, errno);
         let fd = match self.open_at(path, flags, links) {
             // A socket, or a device that isn't there, can't even be opened.
             Err(Errno::NXIO) => return Err(wrong_kind(path, EntryKind::Other, "a file")),
@@ -118,7 +121,7 @@ impl TreeRoot {
     /// Lists a folder by name, `entries_max` at most.
     pub(super) fn list(&self, path: &TreePath, entries_max: usize) -> Result<Listing, FilesError> {
         let folder = self.open_folder(path, Links::Followed)?;
-        let failed = |errno| FilesError::of_system("listing", path, errno);
+        let failed = |errno| of_system("listing", path, errno);
         let (mut names, mut is_truncated) = names_in(&folder).map_err(failed)?;
         is_truncated |= names.len() > entries_max;
         names.truncate(entries_max);
@@ -138,7 +141,7 @@ impl TreeRoot {
 
     /// What is at `path`; a link is told as one.
     pub(super) fn stat(&self, path: &TreePath) -> Result<Entry, FilesError> {
-        let failed = |errno| FilesError::of_system("looking at", path, errno);
+        let failed = |errno| of_system("looking at", path, errno);
         let Some((folder, name)) = path.split() else {
             let stat = stat_of(&self.fd).map_err(failed)?;
             return entry_of(&self.fd, b".", &stat).map_err(failed);
@@ -158,7 +161,7 @@ impl TreeRoot {
                 let kind = self.stat(path).map_or(EntryKind::Other, |entry| entry.kind);
                 Err(wrong_kind(path, kind, "a folder"))
             }
-            Err(errno) => Err(FilesError::of_system("opening", path, errno)),
+            Err(errno) => Err(of_system("opening", path, errno)),
         }
     }
 
@@ -169,7 +172,7 @@ impl TreeRoot {
             way = way.join(part);
             let entry = self.stat(&way).ok()?;
             if let Some(target) = entry.link_target {
-                return Some((way, super::tree_path::shown(&target)));
+                return Some((way, shown(&target)));
             }
         }
         None
@@ -216,13 +219,21 @@ pub(super) fn kind_of(stat: &Statx) -> EntryKind {
 }
 
 pub(super) fn version_of(stat: &Statx) -> FileVersion {
-    FileVersion {
-        device: (stat.stx_dev_major, stat.stx_dev_minor),
-        inode: stat.stx_ino,
-        size_bytes: stat.stx_size,
-        modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
-        changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
-    }
+    // The time of the last change to its metadata is there as no program sets that one back.
+    let nanoseconds = |time: StatxTimestamp| {
+        let seconds = u64::from_ne_bytes(time.tv_sec.to_ne_bytes());
+        seconds
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(u64::from(time.tv_nsec))
+    };
+    FileVersion::new([
+        u64::from(stat.stx_dev_major),
+        u64::from(stat.stx_dev_minor),
+        stat.stx_ino,
+        stat.stx_size,
+        nanoseconds(stat.stx_mtime),
+        nanoseconds(stat.stx_ctime),
+    ])
 }
 
 fn entry_of(folder: &OwnedFd, name: &[u8], stat: &Statx) -> Result<Entry, Errno> {
@@ -255,7 +266,7 @@ pub(super) fn wrong_kind(path: &TreePath, is: EntryKind, wanted: &'static str) -
 
 pub(super) fn system_error(doing: &'static str, path: &TreePath, source: io::Error) -> FilesError {
     match Errno::from_io_error(&source) {
-        Some(errno) => FilesError::of_system(doing, path, errno),
+        Some(errno) => of_system(doing, path, errno),
         None => FilesError::System {
             doing,
             path: path.to_string(),

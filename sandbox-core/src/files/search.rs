@@ -1,7 +1,7 @@
 //! A regular expression searched in a tree's files, in-process and bounded in hits, time and memory.
 
 use std::io::{self, Read};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
@@ -9,7 +9,9 @@ use ignore::overrides::{Override, OverrideBuilder};
 
 use super::root::{Links, TreeRoot};
 use super::walk::Walk;
-use super::{Abandoned, FilesError, TreePath};
+use super::Abandoned;
+use crate::domain::TreePath;
+use crate::ports::files::{FilesError, Hit, SearchFound, SearchRequest};
 
 /// Bytes that a compiled pattern may take: the default of Rust's regular expressions.
 const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -17,49 +19,6 @@ const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 /// Characters of a line that a hit shows.
 const SNIPPET_CHARS_MAX: usize = 300;
-
-/// What to search for, and where.
-#[derive(Debug, Clone)]
-pub struct SearchRequest {
-    /// A regular expression as ripgrep takes it, for single lines.
-    pub pattern: String,
-    /// Only files that this glob names, as in an ignore file (`*.rs`); with `!` in front, all others.
-    pub glob: Option<String>,
-    /// Are capitals told from small letters?
-    pub is_case_sensitive: bool,
-    /// The folder or file to search.
-    pub within: TreePath,
-    /// Hits, at most.
-    pub hits_max: usize,
-    /// Time, at most: what was found until then is answered.
-    pub time_max: Duration,
-}
-
-/// A line that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    /// In which file.
-    pub path: TreePath,
-    /// Its number, from 1 on.
-    pub line: u64,
-    /// The line, or its beginning; what is no UTF-8 is replaced.
-    pub snippet: String,
-}
-
-/// What a search has found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchFound {
-    /// By path and line.
-    pub hits: Vec<Hit>,
-    /// There may be more hits: as many were found as were asked for.
-    pub is_truncated: bool,
-    /// There may be more hits: the time was over.
-    pub is_out_of_time: bool,
-    /// Files that were looked into.
-    pub files_searched: u64,
-    /// Files and folders that couldn't be read, or not to their end, beside those that are binary.
-    pub skipped: u64,
-}
 
 /// Why a search stops before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

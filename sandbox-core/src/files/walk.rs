@@ -17,7 +17,9 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::root::{Links, TreeRoot, kind_of, names_in, stat_at};
-use super::{EntryKind, FilesError, TreePath};
+use super::system_error::of_system;
+use crate::domain::TreePath;
+use crate::ports::files::{EntryKind, FilesError};
 
 /// Files with rules, in the order in which they win: the last one that says something.
 const RULES: [&[u8]; 2] = [b".gitignore", b".ignore"];
@@ -92,7 +94,7 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, folder: &Step) -> Result<(), FilesError> {
         let opened = self.root.open_folder(&folder.path, Links::Refused)?;
-        let failed = |errno| FilesError::of_system("listing", &folder.path, errno);
+        let failed = |errno| of_system("listing", &folder.path, errno);
         let (names, is_cut) = names_in(&opened).map_err(failed)?;
         self.folders_skipped += u64::from(is_cut);
         let has_rules = names.iter().any(|(name, _)| RULES.contains(&name.as_slice()));

@@ -5,7 +5,9 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::FilesError;
+use super::Invalid;
+
+const KIND: &str = "path in a tree";
 
 /// Bytes of a path: Linux' PATH_MAX without its end.
 const BYTES_MAX: usize = 4095;
@@ -26,13 +28,10 @@ impl TreePath {
     /// Takes a path relative to the root. `.` and needless slashes are left out.
     ///
     /// # Errors
-    /// [`FilesError::InvalidPath`] when it is absolute, holds `..` or NUL, or is too long.
-    pub fn parse(given: impl AsRef<[u8]>) -> Result<Self, FilesError> {
+    /// When it is absolute, holds `..` or NUL, or is too long.
+    pub fn parse(given: impl AsRef<[u8]>) -> Result<Self, Invalid> {
         let given = given.as_ref();
-        let refuse = |reason| {
-            let path = shown(given);
-            Err(FilesError::InvalidPath { path, reason })
-        };
+        let refuse = |reason| Err(Invalid::new(KIND, &String::from_utf8_lossy(given), reason));
         if given.len() > BYTES_MAX {
             return refuse("it must have 4095 bytes at most");
         }
@@ -63,17 +62,17 @@ impl TreePath {
     }
 
     /// The same as the kernel takes it.
-    pub(super) fn for_kernel(&self) -> &[u8] {
+    pub(crate) fn for_kernel(&self) -> &[u8] {
         if self.is_root() { b"." } else { &self.0 }
     }
 
     /// The same, as if the tree's root were the system's: for rules that know no other paths.
-    pub(super) fn from_slash(&self) -> Vec<u8> {
+    pub(crate) fn from_slash(&self) -> Vec<u8> {
         [b"/", self.0.as_slice()].concat()
     }
 
     /// The entry `name`, one part, of this folder.
-    pub(super) fn join(&self, name: &[u8]) -> Self {
+    pub(crate) fn join(&self, name: &[u8]) -> Self {
         if self.is_root() {
             return Self(name.to_vec());
         }
@@ -81,7 +80,7 @@ impl TreePath {
     }
 
     /// The folder that it is in and its name there; nothing for the root.
-    pub(super) fn split(&self) -> Option<(Self, &[u8])> {
+    pub(crate) fn split(&self) -> Option<(Self, &[u8])> {
         if self.is_root() {
             return None;
         }
@@ -92,14 +91,14 @@ impl TreePath {
     }
 
     /// Its parts, from the root on.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0
             .split(|&byte| byte == b'/')
             .filter(|part| !part.is_empty())
     }
 
     /// Would git take it for its own and never commit it?
-    pub(super) fn is_gits_own(&self) -> bool {
+    pub(crate) fn is_gits_own(&self) -> bool {
         self.parts().any(|part| part.eq_ignore_ascii_case(b".git"))
     }
 
@@ -121,7 +120,7 @@ impl fmt::Display for TreePath {
 }
 
 /// Bytes of a path for people: control characters escaped, what is no UTF-8 replaced, long ones cut.
-pub(super) fn shown(path: &[u8]) -> String {
+pub(crate) fn shown(path: &[u8]) -> String {
     let mut text = String::new();
     for (index, c) in String::from_utf8_lossy(path).chars().enumerate() {
         if index == SHOWN_CHARS_MAX {
