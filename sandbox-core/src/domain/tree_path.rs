@@ -119,14 +119,11 @@ impl fmt::Display for TreePath {
     }
 }
 
-/// Bytes of a path for people: control characters escaped, what is no UTF-8 replaced, long ones cut.
-pub(crate) fn shown(path: &[u8]) -> String {
+/// Bytes of a path as text: control characters escaped, what is no UTF-8 replaced. A usual name is
+/// itself.
+pub(crate) fn escaped(path: &[u8]) -> String {
     let mut text = String::new();
-    for (index, c) in String::from_utf8_lossy(path).chars().enumerate() {
-        if index == SHOWN_CHARS_MAX {
-            text.push('…');
-            break;
-        }
+    for c in String::from_utf8_lossy(path).chars() {
         if c.is_control() {
             text.extend(c.escape_default());
         } else {
@@ -134,6 +131,15 @@ pub(crate) fn shown(path: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The same for a message, where a long one is cut.
+pub(crate) fn shown(path: &[u8]) -> String {
+    let text = escaped(path);
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }
 
 #[cfg(test)]

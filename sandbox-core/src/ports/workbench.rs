@@ -40,13 +40,8 @@ pub trait Workbench: FileAccess {
     /// How it differs from what others have.
     fn status(&self) -> Answer<'_, TreeStatus, WorkbenchError>;
 
-    /// How it differs from a base, as a patch of `bytes_max` bytes at most; from the project's base if
-    /// none is named, so that it is what a pull request would show.
-    fn diff(
-        &self,
-        base: Option<DiffBase>,
-        bytes_max: usize,
-    ) -> Answer<'_, TreeDiff, WorkbenchError>;
+    /// How it differs from a base, as a patch of `bytes_max` bytes at most.
+    fn diff(&self, base: DiffBase, bytes_max: usize) -> Answer<'_, TreeDiff, WorkbenchError>;
 
     /// Commits these paths, or all changes if none is named, in its user's name.
     fn commit(&self, message: String, paths: Vec<PathBuf>)
