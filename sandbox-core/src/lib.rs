@@ -10,5 +10,6 @@ pub mod domain;
 pub mod files;
 pub mod locks;
 pub mod ports;
+pub mod service;
 pub mod stores;
 pub mod tools;

@@ -1,6 +1,7 @@
 //! The door to code hosts beyond git itself: what only their own interface can do.
 
 use super::Answer;
+use super::workbench::OpenedPullRequest;
 use crate::domain::{AuthToken, BranchName, PlatformError, RepoUrl};
 
 /// A pull request to be made.
@@ -20,15 +21,6 @@ pub struct PullRequestDraft<'a> {
     pub token: Option<&'a AuthToken>,
 }
 
-/// A pull request that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullRequest {
-    /// Its number in the repository.
-    pub number: u64,
-    /// Where people read it.
-    pub url: String,
-}
-
 /// A code host.
 pub trait GitPlatformProvider: Send + Sync {
     /// Makes a pull request. One that is open for the branch already is answered as it is.
@@ -38,5 +30,5 @@ pub trait GitPlatformProvider: Send + Sync {
     fn create_pull_request<'a>(
         &'a self,
         draft: PullRequestDraft<'a>,
-    ) -> Answer<'a, PullRequest, PlatformError>;
+    ) -> Answer<'a, OpenedPullRequest, PlatformError>;
 }

@@ -176,7 +176,7 @@ impl SandboxService {
             RepoCacheState::Ready => cache,
             _ => cache.moved_to(RepoCacheState::Ready, now)?,
         };
-        written.size_bytes = Some(facts.size_bytes);
+        written.size_bytes = facts.size_bytes.or(written.size_bytes);
         written.last_fetched_at = Some(to_the_microsecond(fetched_at));
         written.last_used_at = to_the_microsecond(now);
         written.updated_at = to_the_microsecond(now);

@@ -44,7 +44,7 @@ const TESTERS: [(&str, Option<&str>); 8] = [
 /// A reader's options may run or write something all the same (`find -delete`). That needs no list:
 /// what is taken for reading is run where nothing can be written.
 #[must_use]
-pub fn classify(cmd: &[OsString]) -> CommandKind {
+pub(super) fn classify(cmd: &[OsString]) -> CommandKind {
     let program = cmd.first().map(Path::new).and_then(Path::file_name);
     let Some(program) = program.and_then(|name| name.to_str()) else {
         return CommandKind::Write;

@@ -50,17 +50,18 @@ impl SandboxService {
         };
         let name = LockName::workspace_command(id);
         // A runtime may be stopped between its start and the lock on commands: then it is started again.
-        for attempt in 1.. {
+        let mut attempts_left = 3_u32;
+        loop {
+            attempts_left -= 1;
             let place = self.place_for(&workspace, kind).await?;
             let request = order.request.clone();
             let work = |_| self.exec_locked(id, kind, place, request);
             let done = self.under(&name, class, self.settings.lock_wait, work).await;
             match done {
-                Err(ServiceError::Sandbox(SandboxError::NotRunning { .. })) if attempt < 3 => {}
+                Err(ServiceError::Sandbox(SandboxError::NotRunning { .. })) if attempts_left > 0 => {}
                 done => return done.map_err(|error| error.about_commands(id)),
             }
         }
-        Err(SandboxError::NotFound(Self::runtime_of(id)).into())
     }
 
     async fn place_for(

@@ -124,7 +124,7 @@ impl SandboxService {
             }
             WorkspaceState::Missing => {
                 let trees = &self.adapters.trees;
-                let next = match trees.status(&cache.local_path, &found.local_path).await {
+                let next = match trees.status(&found.local_path).await {
                     Ok(_) => WorkspaceState::Ready,
                     Err(GitError::NotThere { .. }) => WorkspaceState::Creating,
                     Err(error) => return Err(error.into()),
@@ -134,13 +134,13 @@ impl SandboxService {
                     .await?;
                 match next {
                     WorkspaceState::Ready => Ok(moved),
-                    _ => self.build(wanted, &cache, moved, token).await,
+                    _ => self.build(wanted, moved, token).await,
                 }
             }
             WorkspaceState::Creating => {
                 let trees = &self.adapters.trees;
-                trees.remove(&cache.local_path, &found.local_path).await?;
-                self.build(wanted, &cache, found, token).await
+                trees.remove(&found.local_path).await?;
+                self.build(wanted, found, token).await
             }
             WorkspaceState::Evicting | WorkspaceState::Deleted => {
                 match self.finish_removal(found, token).await? {
@@ -183,19 +183,17 @@ impl SandboxService {
             .insert_workspace(&intent, self.settings.quota)
             .await?;
         self.faults.pass(FaultPoint::WorkspaceIntent);
-        self.build(wanted, cache, intent, token).await
+        self.build(wanted, intent, token).await
     }
 
     /// Makes the tree of an intent. One that fails is given up.
     async fn build(
         &self,
         wanted: &Wanted<'_>,
-        cache: &RepoCache,
         intent: Workspace,
         token: FencingToken,
     ) -> Result<Workspace, ServiceError> {
         let request = TreeRequest {
-            cache: &cache.local_path,
             path: &intent.local_path,
             base: &wanted.request.base_ref,
             branch: &wanted.rule,
@@ -230,9 +228,7 @@ impl SandboxService {
         intent: Workspace,
         token: FencingToken,
     ) -> Result<(), ServiceError> {
-        let cache = self.cache_path(&intent).await?;
-        let trees = &self.adapters.trees;
-        trees.remove(&cache, &intent.local_path).await?;
+        self.adapters.trees.remove(&intent.local_path).await?;
         let when = as_read(intent.version, token);
         let ended = intent.moved_to(WorkspaceState::Deleted, Timestamp::now())?;
         self.adapters.store.update_workspace(&ended, when).await?;

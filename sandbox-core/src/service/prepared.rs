@@ -6,10 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{FaultPoint, SandboxService, ServiceError};
 use crate::domain::{
-    BaseRef, FencingToken, LocalPath, PreparedTree, PreparedTreeState, RepoCache, SandboxError,
+    BaseRef, FencingToken, PreparedTree, PreparedTreeState, RepoCache, SandboxError,
     Workspace, WorkspaceState,
 };
-use crate::ports::caches::GitError;
 use crate::ports::store::{Precondition, TreeClaim};
 use crate::ports::workspaces::TreeRequest;
 
@@ -45,7 +44,7 @@ impl SandboxService {
         self.faults.pass(FaultPoint::TreeClaimed);
         if tree.claims > 1 {
             // Whoever had it before may have gone halfway.
-            self.drain(tree, request.cache).await?;
+            self.drain(tree).await?;
             return Ok(None);
         }
         match self.adapters.trees.adopt(&tree.local_path, *request).await {
@@ -62,7 +61,7 @@ impl SandboxService {
             Err(error) => {
                 // Creating it the long way tells what is wrong, if something is.
                 tracing::info!(tree = %tree.id, %error, "a prepared tree couldn't be adopted");
-                self.drain(tree, request.cache).await?;
+                self.drain(tree).await?;
                 Ok(None)
             }
         }
@@ -92,11 +91,11 @@ impl SandboxService {
         }
         self.faults.pass(FaultPoint::PreparedIntent);
         let trees = &self.adapters.trees;
-        let made = trees.prepare(&cache.local_path, &intent.local_path, base).await;
+        let made = trees.prepare(&intent.local_path, base).await;
         let commit = match made {
             Ok(commit) => commit,
             Err(error) => {
-                self.drain(intent, &cache.local_path).await?;
+                self.drain(intent).await?;
                 return Err(error.into());
             }
         };
@@ -108,11 +107,7 @@ impl SandboxService {
     }
 
     /// Removes a prepared tree that nobody may have any more.
-    pub(super) async fn drain(
-        &self,
-        tree: PreparedTree,
-        cache: &LocalPath,
-    ) -> Result<(), ServiceError> {
+    pub(super) async fn drain(&self, tree: PreparedTree) -> Result<(), ServiceError> {
         let store = &self.adapters.store;
         let draining = match tree.state {
             PreparedTreeState::Draining => tree,
@@ -121,10 +116,7 @@ impl SandboxService {
                 store.update_prepared_tree(&draining).await?
             }
         };
-        match self.adapters.trees.remove(cache, &draining.local_path).await {
-            Ok(()) | Err(GitError::NotThere { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.adapters.trees.remove(&draining.local_path).await?;
         let gone = draining.moved_to(PreparedTreeState::Terminated, Timestamp::now())?;
         store.update_prepared_tree(&gone).await?;
         Ok(())

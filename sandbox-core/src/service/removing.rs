@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
-    FencingToken, LocalPath, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceState,
+    FencingToken, Workspace, WorkspaceError, WorkspaceId, WorkspaceState,
 };
 use crate::ports::caches::GitError;
 use crate::ports::locks::{LockClass, LockName};
@@ -51,7 +51,7 @@ impl SandboxService {
         match removal {
             Some(Removal::Done { saved }) => Ok(saved),
             Some(Removal::Blocked { .. }) => {
-                Err(crate::domain::WorkspaceError::Dirty(workspace.id).into())
+                Err(WorkspaceError::Dirty(workspace.id).into())
             }
             None => Ok(None),
         }
@@ -125,14 +125,12 @@ impl SandboxService {
     ) -> Result<Removal, ServiceError> {
         self.faults.pass(FaultPoint::WorkspaceEvicting);
         self.end_runtime_of(workspace.id, token).await?;
-        let cache = self.cache_path(&workspace).await?;
-        let saved = match self.save_if_needed(&cache, &workspace).await {
+        let saved = match self.save_if_needed(&workspace).await {
             Ok(saved) => saved,
             Err(error) => return self.block_removal(workspace, &error, token).await,
         };
         self.faults.pass(FaultPoint::EditsSaved);
-        let trees = &self.adapters.trees;
-        trees.remove(&cache, &workspace.local_path).await?;
+        self.adapters.trees.remove(&workspace.local_path).await?;
         self.faults.pass(FaultPoint::TreeRemoved);
         let when = as_read(workspace.version, token);
         let gone = workspace.moved_to(WorkspaceState::Deleted, Timestamp::now())?;
@@ -143,11 +141,10 @@ impl SandboxService {
     /// Git is asked, whatever the row says: what nobody announced would be lost as well.
     async fn save_if_needed(
         &self,
-        cache: &LocalPath,
         workspace: &Workspace,
     ) -> Result<Option<SavedEdits>, GitError> {
         let trees = &self.adapters.trees;
-        let would_lose = match trees.status(cache, &workspace.local_path).await {
+        let would_lose = match trees.status(&workspace.local_path).await {
             Ok(status) => status.is_dirty(),
             Err(GitError::NotThere { .. }) => return Ok(None),
             Err(error) => {
@@ -159,7 +156,7 @@ impl SandboxService {
             return Ok(None);
         }
         let path = &workspace.local_path;
-        trees.save(cache, path, workspace.id).await.map(Some)
+        trees.save(path, workspace.id).await.map(Some)
     }
 
     async fn block_removal(
@@ -176,16 +173,5 @@ impl SandboxService {
             workspace: Box::new(workspace),
             reason: error.to_string(),
         })
-    }
-
-    /// Where the cache of a workspace lies.
-    pub(super) async fn cache_path(
-        &self,
-        workspace: &Workspace,
-    ) -> Result<LocalPath, ServiceError> {
-        let id = workspace.repo_cache_id;
-        let found = self.adapters.store.find_cache(id).await?;
-        let cache = found.ok_or(SandboxError::NotFound(Subject::Cache(id)))?;
-        Ok(cache.local_path)
     }
 }

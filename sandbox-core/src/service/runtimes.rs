@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read, failure};
 use crate::domain::{
-    FencingToken, Runtime, RuntimeId, RuntimeState, SandboxError, Subject, Workspace, WorkspaceId,
+    FencingToken, Runtime, RuntimeId, RuntimeState, SandboxError, Workspace, WorkspaceId,
 };
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::runtimes::{Environment, Labels, LiveRuntime, Mount, RuntimeSpec};
@@ -185,7 +185,7 @@ impl SandboxService {
             .await?;
         self.faults.pass(FaultPoint::RuntimeIntent);
         let writable = workspace.capabilities().writable;
-        let spec = self.spec_of(workspace, intent.id, writable).await?;
+        let spec = self.spec_of(workspace, intent.id, writable);
         let live = match self.adapters.runtimes.create(&spec).await {
             Ok(live) => live,
             Err(error) => {
@@ -281,7 +281,7 @@ impl SandboxService {
     ) -> Result<Arc<dyn LiveRuntime>, ServiceError> {
         let reader = self.readers.of(workspace.id);
         let make = async || {
-            let spec = self.spec_of(workspace, RuntimeId::generate(), false).await?;
+            let spec = self.spec_of(workspace, RuntimeId::generate(), false);
             Ok::<_, ServiceError>(self.adapters.runtimes.create(&spec).await?)
         };
         let live = Arc::clone(reader.live.get_or_try_init(make).await?);
@@ -302,24 +302,15 @@ impl SandboxService {
         }
     }
 
-    async fn spec_of(
-        &self,
-        workspace: &Workspace,
-        id: RuntimeId,
-        writable: bool,
-    ) -> Result<RuntimeSpec, ServiceError> {
-        let cache = self.cache_path(workspace).await?;
-        let location = self
-            .adapters
-            .trees
-            .locate(&cache, &workspace.local_path);
+    fn spec_of(&self, workspace: &Workspace, id: RuntimeId, writable: bool) -> RuntimeSpec {
+        let location = self.adapters.trees.locate(&workspace.local_path);
         let mount = |folder: &std::path::PathBuf, writable| Mount {
             source: folder.clone(),
             target: folder.clone(),
             writable,
         };
         let access = if writable { "write" } else { "read" };
-        Ok(RuntimeSpec {
+        RuntimeSpec {
             id,
             image: self.settings.image.clone(),
             workdir: location.tree.clone(),
@@ -336,11 +327,6 @@ impl SandboxService {
                 (WORKSPACE_LABEL.to_owned(), workspace.id.to_string()),
                 (ACCESS_LABEL.to_owned(), access.to_owned()),
             ]),
-        })
-    }
-
-    /// The subject of errors about a workspace's runtime.
-    pub(super) const fn runtime_of(id: WorkspaceId) -> Subject {
-        Subject::RuntimeOf(id)
+        }
     }
 }
