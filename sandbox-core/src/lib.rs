@@ -6,6 +6,7 @@
 //! and locks know both, and not each other.
 
 pub mod blocking_pool;
+pub mod client;
 pub mod domain;
 pub mod files;
 pub mod locks;

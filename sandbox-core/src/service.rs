@@ -194,6 +194,21 @@ impl SandboxService {
     }
 
     /// A workspace that can be used now.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` when it isn't ready, and those of the store.
+    pub async fn find_ready(&self, id: WorkspaceId) -> Result<Workspace, ServiceError> {
+        self.ready_workspace(id).await
+    }
+
+    /// Where a workspace's tree lies on this machine.
+    ///
+    /// # Errors
+    /// When its path isn't one of a tree.
+    pub fn tree_of(&self, workspace: &Workspace) -> Result<PathBuf, ServiceError> {
+        Ok(self.adapters.trees.locate(&workspace.local_path).tree)
+    }
+
     async fn ready_workspace(&self, id: WorkspaceId) -> Result<Workspace, ServiceError> {
         let workspace = self.live_workspace(id).await?;
         failure::check_ready(&workspace)?;

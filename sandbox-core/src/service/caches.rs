@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
-    AuthScopeHash, AuthToken, CacheKey, FencingToken, RepoCache, RepoCacheState, RepoName, RepoUrl,
-    WorkspaceRequest, to_the_microsecond,
+    AuthScopeHash, AuthToken, BranchName, CacheKey, FencingToken, RepoCache, RepoCacheState, RepoName, RepoUrl,
+    SandboxError, Subject, UserId, WorkspaceRequest, to_the_microsecond,
 };
 use crate::ports::caches::{CacheFacts, CacheSource, GitError};
 use crate::ports::locks::{LockClass, LockName};
@@ -20,23 +20,35 @@ pub struct CacheRequest<'a> {
 }
 
 impl<'a> CacheRequest<'a> {
-    /// What a request for a workspace needs. A repository that is read with a user's token is that
-    /// user's alone; without a token it is everybody's.
+    /// What a request for a workspace needs.
     ///
     /// # Errors
     /// When the request's URL leads to another repository than its name.
     pub fn of(request: &'a WorkspaceRequest) -> Result<Self, ServiceError> {
+        let token = request.auth_token.as_ref();
         let url = request.url()?;
-        let scope = match &request.auth_token {
-            Some(_) => AuthScopeHash::of(&format!("user {}", request.user_id)),
+        Ok(Self::new(&request.user_id, &request.repo_name, url, token))
+    }
+
+    /// A repository for a user. What is read with a user's token is that user's alone; without a token
+    /// it is everybody's.
+    #[must_use]
+    pub fn new(
+        user: &UserId,
+        repo_name: &'a RepoName,
+        url: RepoUrl,
+        token: Option<&'a AuthToken>,
+    ) -> Self {
+        let scope = match token {
+            Some(_) => AuthScopeHash::of(&format!("user {user}")),
             None => AuthScopeHash::public(),
         };
-        Ok(Self {
-            key: CacheKey::new(url.host().clone(), &request.repo_name, scope),
-            repo_name: &request.repo_name,
+        Self {
+            key: CacheKey::new(url.host().clone(), repo_name, scope),
+            repo_name,
             url,
-            token: request.auth_token.as_ref(),
-        })
+            token,
+        }
     }
 
     /// The cache's identity.
@@ -69,7 +81,30 @@ impl SandboxService {
         self.cache_fetched_since(request, since).await
     }
 
-    /// The same, of which the last fetch began at that time or later.
+    /// The branch that a repository's origin takes for its main one; an empty repository has none.
+    ///
+    /// # Errors
+    /// As [`ensure_repo_cache`](Self::ensure_repo_cache).
+    pub async fn default_branch(
+        &self,
+        request: &CacheRequest<'_>,
+    ) -> Result<Option<BranchName>, ServiceError> {
+        self.ensure_repo_cache(request).await?;
+        let name = LockName::cache(&request.key);
+        let work = async |_| {
+            let store = &self.adapters.store;
+            let found = store.find_cache_by_key(&request.key).await?;
+            let gone = || SandboxError::NotFound(Subject::CacheKey(Box::new(request.key.clone())));
+            let cache = found.ok_or_else(gone)?;
+            // It is there, so this only looks.
+            let facts = self.adapters.caches.ensure(request.source(&cache)).await?;
+            Ok(facts.default_branch)
+        };
+        self.under(&name, LockClass::Write, self.settings.cache_wait, work)
+            .await
+    }
+
+    /// A repository's cache, of which the last fetch began at that time or later.
     pub(super) async fn cache_fetched_since(
         &self,
         request: &CacheRequest<'_>,

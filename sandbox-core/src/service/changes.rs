@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
-    AuthToken, BranchName, CommitId, ConflictCause, FencingToken, GitHost, PlatformError,
+    AuthToken, BranchName, CommandKind, CommitId, ConflictCause, FencingToken, GitHost, PlatformError,
     SandboxError, Subject, Workspace, WorkspaceError, WorkspaceId, to_the_microsecond,
 };
 use crate::ports::locks::{LockClass, LockName};
@@ -180,6 +180,40 @@ impl SandboxService {
         workspace.updated_at = to_the_microsecond(Timestamp::now());
         let when = as_read(workspace.version, token);
         Ok(self.adapters.store.update_workspace(&workspace, when).await?)
+    }
+
+    /// Does `work` in a workspace's tree, of which the path is handed to it, as a command of that kind
+    /// would: if it may write, alone, and the record says so before.
+    ///
+    /// # Errors
+    /// `InvalidPath` when the workspace is for reading and the work isn't, `Locked`, those of the work,
+    /// the store and the lock.
+    pub async fn in_tree<T, F>(
+        &self,
+        id: WorkspaceId,
+        kind: CommandKind,
+        work: impl FnOnce(PathBuf) -> F + Send,
+    ) -> Result<T, ServiceError>
+    where
+        F: Future<Output = Result<T, ServiceError>> + Send,
+    {
+        let class = if kind.is_mutating() {
+            LockClass::Write
+        } else {
+            LockClass::Read
+        };
+        let work = async move |_| {
+            let workspace = self.ready_workspace(id).await?;
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            if kind.is_mutating() {
+                check_writable(&workspace)?;
+                store.mark_workspace_dirty(id, now).await?;
+            } else {
+                store.touch_workspace(id, now).await?;
+            }
+            work(self.tree_of(&workspace)?).await
+        };
+        self.with_commands(id, class, work).await
     }
 
     /// Does `work` under the lock on a workspace's commands.

@@ -7,6 +7,7 @@ use crate::domain::{
     WorkspaceError, WorkspaceId, WorkspaceState,
 };
 use crate::ports::caches::GitError;
+use crate::ports::files::FilesError;
 use crate::ports::locks::LockError;
 
 /// Why a use case wasn't done.
@@ -28,6 +29,9 @@ pub enum ServiceError {
     /// With a lock.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// With a tree's files.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// With the disk itself.
     #[error("the disk of {root} can't be measured: {source}; see that the folder is there")]
     Disk {
