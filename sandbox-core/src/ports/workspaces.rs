@@ -232,8 +232,11 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Where a prepared tree shall lie.
     fn prepared_path_of(&self, cache: &LocalPath, id: PreparedTreeId) -> LocalPath;
 
-    /// Where the parts of a tree are.
-    fn locate(&self, path: &LocalPath) -> TreeLocation;
+    /// Where the parts of a tree are, or will be.
+    ///
+    /// # Errors
+    /// `InvalidPath` when no tree can be at that path.
+    fn locate(&self, path: &LocalPath) -> Result<TreeLocation, GitError>;
 
     /// Makes a tree, of the cache that its path is beside.
     ///
