@@ -5,7 +5,9 @@
 //! keep workers apart behind [`ports::locks`]. The domain knows nobody; ports know the domain; stores
 //! and locks know both, and not each other.
 
+pub mod blocking_pool;
 pub mod domain;
 pub mod locks;
 pub mod ports;
+pub mod runtime;
 pub mod stores;
