@@ -49,7 +49,15 @@ mod tests {
             let base = BaseRef::parse(text).expect(text);
             assert_eq!(base.is_commit(), text.len() == 40);
         }
-        for text in ["HEAD", "FETCH_HEAD", "main~1", "@{u}", "main^{commit}", "-x", "a..b"] {
+        for text in [
+            "HEAD",
+            "FETCH_HEAD",
+            "main~1",
+            "@{u}",
+            "main^{commit}",
+            "-x",
+            "a..b",
+        ] {
             assert!(BaseRef::parse(text).is_err(), "{text}");
         }
     }

@@ -138,8 +138,20 @@ mod tests {
     #[test]
     fn usual_and_strange_branches_are_taken() {
         for text in [
-            "main", "feature/x", "feat-a", "a.b", "a@b", "{a}", "größe", "a/b/c", "v1.0-rc.1", "a'b\"c",
-            "a-", "a/-b", "#1", "x/FETCH_HEAD",
+            "main",
+            "feature/x",
+            "feat-a",
+            "a.b",
+            "a@b",
+            "{a}",
+            "größe",
+            "a/b/c",
+            "v1.0-rc.1",
+            "a'b\"c",
+            "a-",
+            "a/-b",
+            "#1",
+            "x/FETCH_HEAD",
         ] {
             assert_eq!(BranchName::parse(text).expect(text).as_str(), text);
         }
@@ -148,9 +160,34 @@ mod tests {
     #[test]
     fn what_git_refuses_is_refused() {
         for text in [
-            "", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a..b", "a@{b", "a b", "a~b",
-            "a^b", "a:b", "a?b", "a*b", "a[b", "a\\b", "a\nb", "a\0b", "a\x7fb", "a.", "@", "-a", "HEAD",
-            "FETCH_HEAD", "refs/heads/main", "refs/sandbox/evicted/1",
+            "",
+            "/a",
+            "a/",
+            "a//b",
+            ".a",
+            "a/.b",
+            "a.lock",
+            "a.lock/b",
+            "a..b",
+            "a@{b",
+            "a b",
+            "a~b",
+            "a^b",
+            "a:b",
+            "a?b",
+            "a*b",
+            "a[b",
+            "a\\b",
+            "a\nb",
+            "a\0b",
+            "a\x7fb",
+            "a.",
+            "@",
+            "-a",
+            "HEAD",
+            "FETCH_HEAD",
+            "refs/heads/main",
+            "refs/sandbox/evicted/1",
         ] {
             assert!(BranchName::parse(text).is_err(), "{text:?}");
         }

@@ -246,7 +246,9 @@ pub enum WorkspaceError {
     #[error("workspace {0} doesn't exist, or no longer; ask for it again, and it is made anew")]
     NotFound(WorkspaceId),
     /// Somebody else changes it.
-    #[error("workspace {workspace} was locked by somebody else for {waited_ms} ms; try again later")]
+    #[error(
+        "workspace {workspace} was locked by somebody else for {waited_ms} ms; try again later"
+    )]
     Locked {
         /// Which.
         workspace: WorkspaceId,
@@ -267,7 +269,9 @@ pub enum WorkspaceError {
         source: Cause,
     },
     /// The code host refused the credentials.
-    #[error("{host} refused the credentials for {repo}; renew them, and check what they may access")]
+    #[error(
+        "{host} refused the credentials for {repo}; renew them, and check what they may access"
+    )]
     RepoAuthFailed {
         /// The code host.
         host: GitHost,
@@ -288,7 +292,9 @@ pub enum WorkspaceError {
 #[derive(Debug, Error)]
 pub enum PlatformError {
     /// The pull request was not made.
-    #[error("no pull request of {branch} was made in {repo}: {reason}; the branch is pushed, so try again")]
+    #[error(
+        "no pull request of {branch} was made in {repo}: {reason}; the branch is pushed, so try again"
+    )]
     PullRequestFailed {
         /// Where.
         repo: RepoName,

@@ -9,7 +9,9 @@ use std::fmt;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{CacheId, RepoCacheState, RuntimeId, RuntimeState, WorkspaceId, WorkspaceMode, WorkspaceState};
+use super::{
+    CacheId, RepoCacheState, RuntimeId, RuntimeState, WorkspaceId, WorkspaceMode, WorkspaceState,
+};
 
 mod facts;
 
@@ -303,14 +305,18 @@ impl Scene<'_> {
             Tier::DirtyTask => ("pressure", self.limits.pressure_percent),
             Tier::DirtyEdit => ("severe pressure", self.limits.severe_pressure_percent),
             Tier::DirtyAnalysis => {
-                return keep("it is for reading and has changes all the same: look at them".to_owned());
+                return keep(
+                    "it is for reading and has changes all the same: look at them".to_owned(),
+                );
             }
             _ => return self.clean_workspace(facts),
         };
         let idle_ms = self.idle_ms(facts.last_used_at);
         let idle = Span(idle_ms);
         if idle_ms <= self.limits.pressure_idle_ms {
-            return keep(format!("it has uncommitted changes and was used {idle} ago"));
+            return keep(format!(
+                "it has uncommitted changes and was used {idle} ago"
+            ));
         }
         let fill = self.fill();
         if !self.is_full(percent) {
@@ -331,7 +337,9 @@ impl Scene<'_> {
             return keep("it is clean, and may be unused for any time".to_owned());
         }
         if idle_ms <= self.limits.workspace_ttl_ms {
-            return keep(format!("it is clean and unused for {idle}; {limit} are allowed"));
+            return keep(format!(
+                "it is clean and unused for {idle}; {limit} are allowed"
+            ));
         }
         let reason = format!("clean and unused for {idle}, where {limit} are allowed");
         (Action::EvictWorkspace { save_first: false }, reason)
@@ -372,8 +380,7 @@ impl Scene<'_> {
 
     fn is_full(&self, percent: u32) -> bool {
         let volume_bytes = u128::from(self.limits.volume_bytes);
-        volume_bytes > 0
-            && u128::from(self.used_bytes) * 100 >= volume_bytes * u128::from(percent)
+        volume_bytes > 0 && u128::from(self.used_bytes) * 100 >= volume_bytes * u128::from(percent)
     }
 
     /// How full the disk is, in words.

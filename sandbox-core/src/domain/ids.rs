@@ -164,7 +164,13 @@ mod tests {
 
     #[test]
     fn given_ids_are_taken_as_they_are() {
-        for text in ["u", "auth0|12", "o'brien\"; --", "Jürgen 🙂", &"a".repeat(200)] {
+        for text in [
+            "u",
+            "auth0|12",
+            "o'brien\"; --",
+            "Jürgen 🙂",
+            &"a".repeat(200),
+        ] {
             let id = UserId::parse(text).expect(text);
             assert_eq!(id.as_str(), text);
             assert_eq!(id.to_string(), text);

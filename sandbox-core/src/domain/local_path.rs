@@ -66,7 +66,9 @@ mod tests {
 
     #[test]
     fn a_path_that_leads_out_of_the_root_is_refused() {
-        for text in ["", "/a", "..", "a/../b", "./a", "a//b", "a/", "a\nb", "a\\b", "a\0"] {
+        for text in [
+            "", "/a", "..", "a/../b", "./a", "a//b", "a/", "a\nb", "a\\b", "a\0",
+        ] {
             assert!(LocalPath::parse(text).is_err(), "{text:?}");
         }
         let path = LocalPath::parse("o/r/worktrees/a..b").expect("dots within a name are harmless");

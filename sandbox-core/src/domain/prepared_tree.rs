@@ -126,7 +126,10 @@ impl PreparedTree {
                 is: self.state.as_str(),
                 wanted: next.as_str(),
             };
-            return Err(SandboxError::conflict(Subject::PreparedTree(self.id), cause));
+            return Err(SandboxError::conflict(
+                Subject::PreparedTree(self.id),
+                cause,
+            ));
         }
         self.state = next;
         self.updated_at = to_the_microsecond(now);

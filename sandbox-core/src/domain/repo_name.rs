@@ -114,9 +114,27 @@ mod tests {
     #[test]
     fn hostile_names_are_refused() {
         for text in [
-            "", "octo", "/x", "octo/", "octo/.git", "octo/..", "../x", "octo/a..b", "octo/.", "./x",
-            "-o/x", "octo/-x", "octo/x/y", "octo/x\n", "octo/x y", "octo/x\0", "octo/x\\y", "öcto/x",
-            "octo/x.git.git", "octo/x?y", "octo/x:y",
+            "",
+            "octo",
+            "/x",
+            "octo/",
+            "octo/.git",
+            "octo/..",
+            "../x",
+            "octo/a..b",
+            "octo/.",
+            "./x",
+            "-o/x",
+            "octo/-x",
+            "octo/x/y",
+            "octo/x\n",
+            "octo/x y",
+            "octo/x\0",
+            "octo/x\\y",
+            "öcto/x",
+            "octo/x.git.git",
+            "octo/x?y",
+            "octo/x:y",
         ] {
             assert!(RepoName::parse(text).is_err(), "{text:?}");
         }

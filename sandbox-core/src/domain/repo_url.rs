@@ -124,9 +124,8 @@ impl RepoUrl {
     fn of_host(url: &Url) -> Result<Self, Invalid> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let user = url.username();
-        let may_have_user = url.scheme() == "ssh"
-            && !user.starts_with('-')
-            && user.chars().all(is_plain);
+        let may_have_user =
+            url.scheme() == "ssh" && !user.starts_with('-') && user.chars().all(is_plain);
         if url.password().is_some() || !(user.is_empty() || may_have_user) {
             return Err(Invalid::unshown(
                 KIND,

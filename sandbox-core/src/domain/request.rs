@@ -1,8 +1,8 @@
 //! What somebody asks for when they ask for a workspace.
 
 use super::{
-    AuthToken, BaseRef, BranchName, ConversationId, Invalid, KeyParts, ProjectId, RepoName, RepoUrl,
-    TaskId, UserId, WorkspaceKey, WorkspaceMode,
+    AuthToken, BaseRef, BranchName, ConversationId, Invalid, KeyParts, ProjectId, RepoName,
+    RepoUrl, TaskId, UserId, WorkspaceKey, WorkspaceMode,
 };
 
 /// A request for a workspace. It is never stored, since it may hold a token.
@@ -123,8 +123,14 @@ mod tests {
     #[test]
     fn a_key_is_made_of_the_parts_that_its_mode_needs() {
         let purpose = |mode| request(mode).key().expect("a key").purpose;
-        assert!(matches!(purpose(WorkspaceMode::Analysis), Purpose::Analysis(_)));
-        assert!(matches!(purpose(WorkspaceMode::Edit), Purpose::Conversation(_)));
+        assert!(matches!(
+            purpose(WorkspaceMode::Analysis),
+            Purpose::Analysis(_)
+        ));
+        assert!(matches!(
+            purpose(WorkspaceMode::Edit),
+            Purpose::Conversation(_)
+        ));
         assert!(matches!(purpose(WorkspaceMode::Task), Purpose::Task(_)));
     }
 

@@ -42,10 +42,16 @@ impl RuntimeState {
     pub const fn may_become(self, next: Self) -> bool {
         matches!(
             (self, next),
-            (Self::Creating, Self::Running | Self::Failed | Self::Destroying)
-                | (Self::Running, Self::Stopped | Self::Failed | Self::Destroying)
-                | (Self::Stopped, Self::Running | Self::Failed | Self::Destroying)
-                | (Self::Failed, Self::Destroying)
+            (
+                Self::Creating,
+                Self::Running | Self::Failed | Self::Destroying
+            ) | (
+                Self::Running,
+                Self::Stopped | Self::Failed | Self::Destroying
+            ) | (
+                Self::Stopped,
+                Self::Running | Self::Failed | Self::Destroying
+            ) | (Self::Failed, Self::Destroying)
                 | (Self::Destroying, Self::Destroyed)
         )
     }

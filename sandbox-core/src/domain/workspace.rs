@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use super::stored_word::stored_words;
 use super::{
     BaseRef, BranchName, CacheId, Capabilities, ConflictCause, ConversationId, FencingToken,
-    LocalPath, Purpose, SandboxError, Subject, TaskId, WorkspaceId, WorkspaceKey, to_the_microsecond,
+    LocalPath, Purpose, SandboxError, Subject, TaskId, WorkspaceId, WorkspaceKey,
+    to_the_microsecond,
 };
 
 /// How far a workspace is.
@@ -214,8 +215,14 @@ mod tests {
     #[test]
     fn an_intent_takes_its_conversation_from_its_key() {
         let intent = workspace();
-        assert_eq!(intent.conversation_id.map(|id| id.to_string()), Some("c".to_owned()));
-        assert_eq!((intent.state, intent.version), (WorkspaceState::Creating, 1));
+        assert_eq!(
+            intent.conversation_id.map(|id| id.to_string()),
+            Some("c".to_owned())
+        );
+        assert_eq!(
+            (intent.state, intent.version),
+            (WorkspaceState::Creating, 1)
+        );
     }
 
     #[test]
@@ -224,7 +231,8 @@ mod tests {
             assert_eq!(WorkspaceState::from_stored(state.as_str()), Ok(*state));
             assert!(!WorkspaceState::Deleted.may_become(*state));
             assert!(!state.may_become(*state));
-            let may_be_deleted = matches!(state, WorkspaceState::Creating | WorkspaceState::Evicting);
+            let may_be_deleted =
+                matches!(state, WorkspaceState::Creating | WorkspaceState::Evicting);
             assert_eq!(state.may_become(WorkspaceState::Deleted), may_be_deleted);
         }
     }

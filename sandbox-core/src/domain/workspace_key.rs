@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::digest::digest_hex;
-use super::{BaseRef, BranchName, ConversationId, Invalid, ProjectId, TaskId, UserId, WorkspaceMode};
+use super::{
+    BaseRef, BranchName, ConversationId, Invalid, ProjectId, TaskId, UserId, WorkspaceMode,
+};
 
 /// A workspace's identity. At most one workspace that isn't deleted has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

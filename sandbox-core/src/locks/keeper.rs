@@ -323,7 +323,10 @@ mod tests {
             }
         }
 
-        async fn given_back(asked: &mut mpsc::UnboundedReceiver<Asked>, answer: Result<bool, Cause>) {
+        async fn given_back(
+            asked: &mut mpsc::UnboundedReceiver<Asked>,
+            answer: Result<bool, Cause>,
+        ) {
             match timeout(PATIENCE, asked.recv()).await {
                 Ok(Some(Asked::Release(reply))) => reply.send(answer).expect("the keeper waits"),
                 _ => panic!("the keeper didn't give the lock back"),
@@ -339,7 +342,9 @@ mod tests {
         }
 
         async fn lost(&self) {
-            timeout(PATIENCE, self.lock.lost()).await.expect("it is lost");
+            timeout(PATIENCE, self.lock.lost())
+                .await
+                .expect("it is lost");
             assert!(self.lock.is_lost());
         }
     }
@@ -382,7 +387,9 @@ mod tests {
         played.clock.forward(played.times.length());
         played.lost().await;
         late.send(Ok(true)).expect("the keeper waits");
-        let Played { lock, mut asked, .. } = played;
+        let Played {
+            lock, mut asked, ..
+        } = played;
         let (told, ()) = tokio::join!(lock.release(), Played::given_back(&mut asked, Ok(true)));
         assert!(matches!(told, Err(LockError::Lost { .. })), "{told:?}");
     }
@@ -407,7 +414,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_lease_is_given_back() {
-        let Played { lock, mut asked, .. } = Played::begin();
+        let Played {
+            lock, mut asked, ..
+        } = Played::begin();
         drop(lock);
         Played::given_back(&mut asked, Ok(true)).await;
     }
@@ -427,13 +436,17 @@ mod tests {
     async fn a_release_tells_what_became_of_the_lease() {
         let cases: [(Result<bool, Cause>, fn(&Result<(), LockError>) -> bool); 3] = [
             (Ok(true), |told| told.is_ok()),
-            (Ok(false), |told| matches!(told, Err(LockError::Lost { .. }))),
+            (Ok(false), |told| {
+                matches!(told, Err(LockError::Lost { .. }))
+            }),
             (Err("no connection".into()), |told| {
                 matches!(told, Err(LockError::Unavailable { .. }))
             }),
         ];
         for (answer, is_right) in cases {
-            let Played { lock, mut asked, .. } = Played::begin();
+            let Played {
+                lock, mut asked, ..
+            } = Played::begin();
             let (told, ()) = tokio::join!(lock.release(), Played::given_back(&mut asked, answer));
             assert!(is_right(&told), "{told:?}");
         }

@@ -91,7 +91,10 @@ mod tests {
         for length in [LENGTH_MIN, LENGTH_DEFAULT, LENGTH_MAX] {
             let times = LeaseTimes::of_length(length).expect("a length in bounds");
             let second_end = times.renew_after() + times.request_max() * 2 + times.retry_after();
-            assert!(second_end < times.relied_until(Duration::ZERO), "{length:?}");
+            assert!(
+                second_end < times.relied_until(Duration::ZERO),
+                "{length:?}"
+            );
             assert!(times.relied_until(Duration::ZERO) < length);
             assert!(times.look_every() <= length / 10);
         }

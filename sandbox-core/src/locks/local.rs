@@ -186,7 +186,10 @@ mod tests {
         let soon = Duration::from_millis(1);
         let held = locks.acquire(&name, LockClass::Read, soon).await;
         let refused = locks.acquire(&name, LockClass::Write, soon).await;
-        assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(LockError::Busy { .. })),
+            "{refused:?}"
+        );
         assert_eq!(locks.house.lock().by_name.len(), 1);
         drop(held);
         assert!(locks.house.lock().by_name.is_empty());

@@ -37,13 +37,17 @@ const RECONNECT_PAUSE_MS_MAX: u32 = 500;
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL can't be understood. It isn't shown, as it may hold a password.
-    #[error("the URL of the Redis for locks can't be used ({reason}): write it like redis://127.0.0.1:6379/0")]
+    #[error(
+        "the URL of the Redis for locks can't be used ({reason}): write it like redis://127.0.0.1:6379/0"
+    )]
     Url {
         /// What is wrong with it.
         reason: String,
     },
     /// It doesn't answer, or refuses.
-    #[error("the Redis for locks can't be used ({source}): see that it runs, can be reached and allows scripts")]
+    #[error(
+        "the Redis for locks can't be used ({source}): see that it runs, can be reached and allows scripts"
+    )]
     Unavailable {
         /// What was tried and how it failed.
         source: Cause,
@@ -131,9 +135,12 @@ impl RedisScripts {
         })?;
         let client = client(config).map_err(unavailable)?;
         client.init().await.map_err(unavailable)?;
-        let (acquire, renew, release) =
-            tokio::try_join!(load(&client, ACQUIRE), load(&client, RENEW), load(&client, RELEASE))
-                .map_err(unavailable)?;
+        let (acquire, renew, release) = tokio::try_join!(
+            load(&client, ACQUIRE),
+            load(&client, RENEW),
+            load(&client, RELEASE)
+        )
+        .map_err(unavailable)?;
         Ok(Self {
             client,
             acquire,
@@ -163,9 +170,8 @@ impl RedisScripts {
         ];
         let (lease, place_kept) = (microseconds(lease), microseconds(place_kept));
         let arguments = [place.member.as_str(), &lease, &place_kept];
-        let (is_granted, number): (i64, i64) = self
-            .run(&self.acquire, &keys, &arguments, within)
-            .await?;
+        let (is_granted, number): (i64, i64) =
+            self.run(&self.acquire, &keys, &arguments, within).await?;
         if is_granted == 1 {
             let token = FencingToken::new(u64::try_from(number)?);
             return Ok(Acquired::Granted(token));

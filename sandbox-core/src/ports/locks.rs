@@ -270,7 +270,10 @@ mod tests {
             Poll::<()>::Pending
         });
         let outcome = lease.run(work).await;
-        assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(LockError::Lost { .. })),
+            "{outcome:?}"
+        );
         assert_eq!(polls, 1);
     }
 
@@ -311,6 +314,8 @@ mod tests {
             waited_ms: 20,
         };
         let text = busy.to_string();
-        assert!(text.contains(name.as_str()) && text.contains("20 ms") && text.contains("try again"));
+        assert!(
+            text.contains(name.as_str()) && text.contains("20 ms") && text.contains("try again")
+        );
     }
 }

@@ -171,10 +171,7 @@ pub trait SandboxStore: Send + Sync {
     fn find_workspace(&self, id: WorkspaceId) -> Answer<'_, Option<Workspace>>;
 
     /// The live workspace of a key.
-    fn find_workspace_by_key<'a>(
-        &'a self,
-        key: &'a WorkspaceKey,
-    ) -> Answer<'a, Option<Workspace>>;
+    fn find_workspace_by_key<'a>(&'a self, key: &'a WorkspaceKey) -> Answer<'a, Option<Workspace>>;
 
     /// Writes a workspace's path, state, dirtiness, pin, size and times.
     ///
@@ -285,10 +282,7 @@ pub trait SandboxStore: Send + Sync {
     /// workers at once, each gets another tree, or none. The newest ready one is taken first, and ended
     /// claims after these. The tree is answered as claimed, `claims` and version one larger,
     /// `updated_at` being `now`.
-    fn claim_prepared_tree<'a>(
-        &'a self,
-        claim: &'a TreeClaim,
-    ) -> Answer<'a, Option<PreparedTree>>;
+    fn claim_prepared_tree<'a>(&'a self, claim: &'a TreeClaim) -> Answer<'a, Option<PreparedTree>>;
 
     /// Writes a prepared tree's commit, state, claim and times, if its version (`tree.version`) is still
     /// that one.
@@ -311,8 +305,5 @@ pub trait SandboxStore: Send + Sync {
     ) -> Answer<'a, Workspace>;
 
     /// Live prepared trees.
-    fn list_prepared_trees(
-        &self,
-        page: Page<PreparedTreeId>,
-    ) -> Answer<'_, Vec<PreparedTree>>;
+    fn list_prepared_trees(&self, page: Page<PreparedTreeId>) -> Answer<'_, Vec<PreparedTree>>;
 }

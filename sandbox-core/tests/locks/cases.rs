@@ -34,7 +34,10 @@ async fn release(lease: Lease) {
 
 async fn assert_busy(worker: &Worker, name: &LockName, class: LockClass) {
     let outcome = attempt(worker, name, class).await;
-    assert!(matches!(outcome, Err(LockError::Busy { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(LockError::Busy { .. })),
+        "{outcome:?}"
+    );
 }
 
 /// Returns once a reader is refused, so that somebody must wait for writing.
@@ -219,7 +222,11 @@ impl Guarded {
         assert!(before < 1 << 32, "a reader met a writer");
         let count = self.count.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(count, self.count.load(Ordering::SeqCst), "written under a reader");
+        assert_eq!(
+            count,
+            self.count.load(Ordering::SeqCst),
+            "written under a reader"
+        );
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -238,15 +245,14 @@ impl Guarded {
 pub(crate) async fn a_thousand_tasks_on_fifty_names_exclude_each_other(workers: Workers) {
     const NAMES: usize = 50;
     const TASKS_PER_NAME: usize = 20;
-    let places: Vec<(LockName, Arc<Guarded>)> = (0..NAMES)
-        .map(|_| (fresh_name(), Arc::default()))
-        .collect();
+    let places: Vec<(LockName, Arc<Guarded>)> =
+        (0..NAMES).map(|_| (fresh_name(), Arc::default())).collect();
     let mut tasks = Vec::new();
     for task in 0..NAMES * TASKS_PER_NAME {
         let (name, guarded) = places[task % NAMES].clone();
         // Half of a name's tasks write, and each worker has some of both kinds.
         let turn = task / NAMES;
-        let class = if turn % 2 == 0 { Write } else { Read };
+        let class = if turn.is_multiple_of(2) { Write } else { Read };
         let worker = if turn % 4 < 2 {
             Arc::clone(&workers.first)
         } else {

@@ -80,7 +80,11 @@ async fn connection(client: TcpStream, target: SocketAddr, state: watch::Receive
     }
 }
 
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<State>) {
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut state: watch::Receiver<State>,
+) {
     let cuts = state.borrow().cuts;
     let mut cut = state.clone();
     let passing = async {

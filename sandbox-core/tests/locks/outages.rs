@@ -13,9 +13,7 @@ use unstall_sandbox_core::ports::locks::LockClass::{Read, Write};
 use unstall_sandbox_core::ports::locks::{Lease, LockError, LockManager, LockName};
 
 use super::gate::Gate;
-use super::managers::{
-    PATIENCE, connect, fresh_name, own_testbed, shared_testbed, short_times,
-};
+use super::managers::{PATIENCE, connect, fresh_name, own_testbed, shared_testbed, short_times};
 
 async fn take(locks: &RedisLocks, name: &LockName) -> Lease {
     let lease = locks.acquire(name, Write, Duration::ZERO).await;
@@ -33,7 +31,10 @@ async fn assert_lost(lease: Lease) {
     let done = lease.run(std::future::pending::<()>()).await;
     assert!(matches!(done, Err(LockError::Lost { .. })), "{done:?}");
     let released = lease.release().await;
-    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+    assert!(
+        matches!(released, Err(LockError::Lost { .. })),
+        "{released:?}"
+    );
 }
 
 /// The keys that Redis has of a lock.
@@ -57,7 +58,10 @@ async fn a_lease_is_renewed_beyond_its_length() {
     let lease = take(&first, &name).await;
     sleep(times.length() * 2).await;
     let refused = second.acquire(&name, Read, Duration::ZERO).await;
-    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(LockError::Busy { .. })),
+        "{refused:?}"
+    );
     lease.release().await.expect("it was held until now");
 }
 
@@ -70,7 +74,10 @@ async fn nothing_is_left_of_a_lock_that_nobody_wants() {
     assert!(!keys_of(&name).await.is_empty());
     let soon = Duration::from_millis(10);
     let refused = locks.acquire(&name, Write, soon).await;
-    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(LockError::Busy { .. })),
+        "{refused:?}"
+    );
     lease.release().await.expect("it was held until now");
     let all_gone = async {
         while !keys_of(&name).await.is_empty() {
@@ -175,7 +182,10 @@ async fn a_holder_that_cannot_renew_knows_before_another_has_the_lock() {
         assert!(lost.is_lost(), "two holders at the same time");
         next
     });
-    assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
+    assert!(
+        matches!(stopped, Err(LockError::Lost { .. })),
+        "{stopped:?}"
+    );
     assert!(next.token() > lost.token());
     drop(lost);
     // What the silent connection held back reaches Redis late, and changes nothing.
@@ -212,5 +222,9 @@ async fn a_suspended_machine_finds_its_leases_lost() {
     assert!(lease.is_lost(), "without anybody having been woken");
     assert_lost(lease).await;
     // It was given back all the same, and is had anew.
-    wait(&locks, &name).await.release().await.expect("it was held until now");
+    wait(&locks, &name)
+        .await
+        .release()
+        .await
+        .expect("it was held until now");
 }

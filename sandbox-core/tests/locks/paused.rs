@@ -93,7 +93,10 @@ async fn the_holders_part() {
     };
     eprintln!("{MARK}holds {}", lease.token());
     let outcome: Result<(), LockError> = lease.run(work).await;
-    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(LockError::Lost { .. })),
+        "{outcome:?}"
+    );
     eprintln!("{MARK}stopped {last_us}");
 }
 
@@ -112,7 +115,14 @@ async fn a_paused_holder_does_nothing_after_another_has_the_lock() {
     assert!(lease.token().get() > its_token);
     holder.signal(Signal::SIGCONT);
     let last_us = holder.says("stopped");
-    assert!(last_us < taken_us, "it worked on {} µs later", last_us - taken_us);
+    assert!(
+        last_us < taken_us,
+        "it worked on {} µs later",
+        last_us - taken_us
+    );
     assert!(!lease.is_lost());
-    lease.release().await.expect("the other one's end gave nothing back");
+    lease
+        .release()
+        .await
+        .expect("the other one's end gave nothing back");
 }

@@ -105,7 +105,11 @@ fn a_time_of_zero_switches_the_sweep_off() {
         Candidate::Cache(cache(0, 1000 * DAY_MS)),
     ];
     let decisions = decide(&candidates, &limits, now(), Disk { used_bytes: 0 });
-    assert!(decisions.iter().all(|decision| decision.action == Action::Keep));
+    assert!(
+        decisions
+            .iter()
+            .all(|decision| decision.action == Action::Keep)
+    );
 }
 
 #[test]
