@@ -22,6 +22,7 @@ mod packets;
 mod subprocess;
 mod supervisor;
 mod system_files;
+mod watched;
 mod wire;
 
 pub use bubblewrap::{Bubblewrap, BubblewrapSettings, LandlockUse, SupervisorProgram};

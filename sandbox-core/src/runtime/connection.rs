@@ -110,8 +110,9 @@ impl Connection {
     /// Ends the runtime, and waits until nothing of it is left.
     pub(super) async fn shut_down(&self) {
         let _over = self.orders.send(Order::ShutDown);
+        let mut closed = self.closed.clone();
         // An error says that the task is gone, and so is the runtime.
-        let _gone = self.closed.clone().wait_for(|closed| *closed).await;
+        drop(closed.wait_for(|closed| *closed).await);
     }
 }
 

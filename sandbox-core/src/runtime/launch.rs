@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::cgroups::{Cgroup, CgroupPlace};
 use super::connection::receive;
 use super::packets;
+use super::watched::watched;
 use super::wire::{FromSupervisor, SetUp, ToSupervisor};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::{Cause, SandboxError};
@@ -170,7 +171,7 @@ async fn begin(
     socket: OwnedFd,
     set_up: SetUp,
 ) -> io::Result<(AsyncFd<OwnedFd>, FromSupervisor)> {
-    let socket = AsyncFd::new(socket)?;
+    let socket = watched(socket)?;
     let packet = ToSupervisor::SetUp(set_up).encode();
     // Nothing else is in its buffer, so that it can't be full.
     packets::send(socket.get_ref(), &packet, &[])?;

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::bubblewrap::check;
 use super::execution::{Execution, Order, pipes};
+use super::watched::watched;
 use super::wire::{CommandEnd, Step};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::{
@@ -165,7 +166,7 @@ impl PlainRuntime {
         let (kill, killed) = oneshot::channel();
         match spawned {
             Ok((child, pidfd)) => {
-                let pidfd = AsyncFd::new(pidfd).map_err(unavailable("watching a command"))?;
+                let pidfd = watched(pidfd).map_err(unavailable("watching a command"))?;
                 tokio::spawn(watch(child, pidfd, killed, sender));
             }
             Err(error) => {
