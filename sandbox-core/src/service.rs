@@ -206,7 +206,7 @@ impl SandboxService {
     /// # Errors
     /// When its path isn't one of a tree.
     pub fn tree_of(&self, workspace: &Workspace) -> Result<PathBuf, ServiceError> {
-        Ok(self.adapters.trees.locate(&workspace.local_path).tree)
+        Ok(self.adapters.trees.locate(&workspace.local_path)?.tree)
     }
 
     async fn ready_workspace(&self, id: WorkspaceId) -> Result<Workspace, ServiceError> {

@@ -33,11 +33,10 @@ impl Workbench for WorkspaceHandle {
 
     fn diff(
         &self,
-        base: Option<DiffBase>,
+        base: DiffBase,
         bytes_max: usize,
     ) -> Answer<'_, TreeDiff, WorkbenchError> {
         Box::pin(async move {
-            let base = base.unwrap_or_else(|| DiffBase::ForkOf(self.base.clone()));
             Ok(self.service.diff(self.id, &base, bytes_max).await?)
         })
     }

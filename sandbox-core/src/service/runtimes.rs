@@ -185,7 +185,7 @@ impl SandboxService {
             .await?;
         self.faults.pass(FaultPoint::RuntimeIntent);
         let writable = workspace.capabilities().writable;
-        let spec = self.spec_of(workspace, intent.id, writable);
+        let spec = self.spec_of(workspace, intent.id, writable)?;
         let live = match self.adapters.runtimes.create(&spec).await {
             Ok(live) => live,
             Err(error) => {
@@ -281,7 +281,7 @@ impl SandboxService {
     ) -> Result<Arc<dyn LiveRuntime>, ServiceError> {
         let reader = self.readers.of(workspace.id);
         let make = async || {
-            let spec = self.spec_of(workspace, RuntimeId::generate(), false);
+            let spec = self.spec_of(workspace, RuntimeId::generate(), false)?;
             Ok::<_, ServiceError>(self.adapters.runtimes.create(&spec).await?)
         };
         let live = Arc::clone(reader.live.get_or_try_init(make).await?);
@@ -302,15 +302,20 @@ impl SandboxService {
         }
     }
 
-    fn spec_of(&self, workspace: &Workspace, id: RuntimeId, writable: bool) -> RuntimeSpec {
-        let location = self.adapters.trees.locate(&workspace.local_path);
+    fn spec_of(
+        &self,
+        workspace: &Workspace,
+        id: RuntimeId,
+        writable: bool,
+    ) -> Result<RuntimeSpec, ServiceError> {
+        let location = self.adapters.trees.locate(&workspace.local_path)?;
         let mount = |folder: &std::path::PathBuf, writable| Mount {
             source: folder.clone(),
             target: folder.clone(),
             writable,
         };
         let access = if writable { "write" } else { "read" };
-        RuntimeSpec {
+        Ok(RuntimeSpec {
             id,
             image: self.settings.image.clone(),
             workdir: location.tree.clone(),
@@ -327,6 +332,6 @@ impl SandboxService {
                 (WORKSPACE_LABEL.to_owned(), workspace.id.to_string()),
                 (ACCESS_LABEL.to_owned(), access.to_owned()),
             ]),
-        }
+        })
     }
 }

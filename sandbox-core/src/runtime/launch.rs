@@ -1,0 +1,247 @@
+//! Starting a runtime's processes and ending them, off the event loop's threads.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::cgroups::{Cgroup, CgroupPlace};
+use super::connection::receive;
+use super::packets;
+use super::watched::watched;
+use super::wire::{FromSupervisor, SetUp, ToSupervisor};
+use crate::blocking_pool::BlockingPool;
+use crate::domain::{Cause, SandboxError};
+use crate::ports::runtimes::Resources;
+
+/// A runtime is made in a hundredth of this on a machine that isn't overwhelmed.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of what `bwrap` complains of that an error shows.
+const COMPLAINT_BYTES_MAX: u64 = 2_000;
+
+/// All that is needed to start a runtime, again and again.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) bwrap: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) set_up: SetUp,
+    pub(super) cgroup: Option<CgroupPlan>,
+}
+
+/// The group that a runtime gets.
+#[derive(Debug, Clone)]
+pub(super) struct CgroupPlan {
+    pub(super) place: CgroupPlace,
+    pub(super) name: String,
+    pub(super) resources: Resources,
+}
+
+/// A runtime that takes commands.
+pub(super) struct Launched {
+    pub(super) socket: AsyncFd<OwnedFd>,
+    pub(super) process: RuntimeProcess,
+    pub(super) has_landlock: bool,
+}
+
+/// Starts a runtime. Dropped on the way, it leaves nothing behind.
+///
+/// # Errors
+/// `Unavailable`, with what `bwrap` or the kernel said.
+pub(super) async fn launch(pool: &BlockingPool, plan: Plan) -> Result<Launched, SandboxError> {
+    let handle = Handle::current();
+    let own_pool = pool.clone();
+    let set_up = plan.set_up.clone();
+    let started = pool.run(move || start(&plan, own_pool, handle)).await;
+    let started = started.map_err(|error| failed(error.into()))?;
+    let told = timeout(START_TIMEOUT, begin(started.socket, set_up)).await;
+    let cause: Cause = match told {
+        Ok(Ok((socket, FromSupervisor::Ready { landlock }))) => {
+            return Ok(Launched {
+                socket,
+                process: started.process,
+                has_landlock: landlock,
+            });
+        }
+        Ok(Ok((_, FromSupervisor::NotReady { doing, .. }))) => doing.into(),
+        Ok(Ok((_, FromSupervisor::Ended { .. }))) => "its first process is confused".into(),
+        Ok(Err(error)) => error.into(),
+        Err(_) => format!("it wasn't ready after {} s", START_TIMEOUT.as_secs()).into(),
+    };
+    started.process.end().await;
+    let complaints = started.complaints;
+    let complaint = pool.run(move || read_complaint(complaints)).await;
+    Err(failed(match complaint.as_str() {
+        "" => cause,
+        text => text.into(),
+    }))
+}
+
+fn failed(source: Cause) -> SandboxError {
+    SandboxError::Unavailable {
+        service: "bubblewrap",
+        doing: "making a runtime",
+        source,
+    }
+}
+
+struct Started {
+    socket: OwnedFd,
+    process: RuntimeProcess,
+    complaints: PipeReader,
+}
+
+fn start(plan: &Plan, pool: BlockingPool, handle: Handle) -> io::Result<Started> {
+    let (ours, theirs) = packets::pair()?;
+    let (facts, facts_in) = io::pipe()?;
+    let (complaints, complaints_in) = io::pipe()?;
+    let mut command = Command::new(&plan.bwrap);
+    command
+        .args(&plan.arguments)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::from(facts_in))
+        .stderr(Stdio::from(complaints_in));
+    let spawned = command.spawn();
+    drop(command); // it holds their ends of the pipes
+    let bwrap = spawned.map_err(|error| {
+        let text = format!("{}: {error}; install bubblewrap", plan.bwrap.display());
+        io::Error::new(error.kind(), text)
+    })?;
+    let mut running = Running {
+        bwrap,
+        supervisor: None,
+        cgroup: None,
+    };
+    let prepared = adopt(&mut running, facts, plan);
+    let process = RuntimeProcess {
+        running: Some(running),
+        pool,
+        handle,
+    };
+    if let Err(error) = prepared {
+        drop(ours);
+        let text = read_complaint(complaints);
+        return Err(if text.is_empty() { error } else { io::Error::other(text) });
+    }
+    let flags = fcntl_getfl(&ours)?;
+    fcntl_setfl(&ours, flags | OFlags::NONBLOCK)?;
+    Ok(Started {
+        socket: ours,
+        process,
+        complaints,
+    })
+}
+
+/// Finds the runtime's first process, and limits it. It starts nothing before it is set up, so that
+/// nothing escapes the limits.
+fn adopt(running: &mut Running, mut facts: PipeReader, plan: &Plan) -> io::Result<()> {
+    let mut text = String::new();
+    facts.read_to_string(&mut text)?;
+    let number = text.split_once("\"child-pid\":").map(|(_, rest)| rest.trim_start());
+    let number = number.and_then(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse::<i32>().ok()
+    });
+    let first = number.and_then(Pid::from_raw);
+    let first = first.ok_or_else(|| io::Error::other("bwrap made no process"))?;
+    running.supervisor = Some(pidfd_open(first, PidfdFlags::empty())?);
+    if let Some(CgroupPlan {
+        place,
+        name,
+        resources,
+    }) = &plan.cgroup
+    {
+        let process = first.as_raw_nonzero().get().unsigned_abs();
+        running.cgroup = Some(place.make(name, resources, Some(process))?);
+    }
+    Ok(())
+}
+
+async fn begin(
+    socket: OwnedFd,
+    set_up: SetUp,
+) -> io::Result<(AsyncFd<OwnedFd>, FromSupervisor)> {
+    let socket = watched(socket)?;
+    let packet = ToSupervisor::SetUp(set_up).encode();
+    // Nothing else is in its buffer, so that it can't be full.
+    packets::send(socket.get_ref(), &packet, &[])?;
+    let said = receive(&socket).await?;
+    let said = said.ok_or_else(|| io::Error::other("its first process ended at once"))?;
+    Ok((socket, said))
+}
+
+fn read_complaint(complaints: PipeReader) -> String {
+    let mut bytes = Vec::new();
+    // What can't be read isn't shown; the error has its own text then.
+    let _shorter = complaints.take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// A runtime's processes, which end with this.
+pub(super) struct RuntimeProcess {
+    running: Option<Running>,
+    pool: BlockingPool,
+    handle: Handle,
+}
+
+struct Running {
+    bwrap: Child,
+    supervisor: Option<OwnedFd>,
+    cgroup: Option<Cgroup>,
+}
+
+impl RuntimeProcess {
+    /// Ends them, and waits until nothing of them is left.
+    pub(super) async fn end(mut self) {
+        if let Some(running) = self.running.take() {
+            running.kill();
+            self.pool.run(move || running.clear()).await;
+        }
+    }
+}
+
+impl Drop for RuntimeProcess {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.kill();
+            self.handle.spawn(self.pool.run(move || running.clear()));
+        }
+    }
+}
+
+impl Running {
+    /// Kills the first process, with which all others end. It doesn't wait.
+    fn kill(&self) {
+        if let Some(supervisor) = &self.supervisor {
+            // It is gone already, or this works: it is our own child's child.
+            let _gone = pidfd_send_signal(supervisor, Signal::KILL);
+        }
+    }
+
+    /// Waits for the end, and removes what is left.
+    fn clear(mut self) {
+        if self.supervisor.is_none()
+            && let Err(error) = self.bwrap.kill()
+        {
+            tracing::warn!(%error, "a bwrap without a first process wasn't killed");
+        }
+        if let Err(error) = self.bwrap.wait() {
+            tracing::warn!(%error, "the end of a runtime wasn't seen");
+        }
+        if let Some(cgroup) = self.cgroup
+            && let Err(error) = cgroup.remove()
+        {
+            tracing::warn!(%error, "a runtime's control group stays; the next start removes it");
+        }
+    }
+}
