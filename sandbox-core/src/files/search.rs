@@ -184,3 +184,35 @@ fn snippet_of(line: &[u8]) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_left_in_its_middle_when_nobody_waits_or_the_time_is_over() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"more").expect("written");
+        let read = |file: &std::fs::File, ends: Instant, abandoned: &Abandoned| {
+            let file = file.try_clone().expect("a descriptor");
+            Stoppable { file, ends, abandoned }.read(&mut [0; 2]).is_ok()
+        };
+        let later = Instant::now() + Duration::from_secs(3600);
+        let abandoned = Abandoned::default();
+        assert!(read(&file, later, &abandoned));
+        assert!(!read(&file, Instant::now(), &abandoned));
+        abandoned.0.store(true, std::sync::atomic::Ordering::Release);
+        assert!(!read(&file, later, &abandoned));
+    }
+
+    #[test]
+    fn a_snippet_is_the_line_without_its_end() {
+        assert_eq!(snippet_of(b"a \r\n"), "a ");
+        assert_eq!(snippet_of(b"\xff"), "\u{fffd}");
+        assert_eq!(snippet_of("ä".repeat(301).as_bytes()).chars().count(), 301);
+        assert_eq!(snippet_of("ä".repeat(300).as_bytes()).chars().count(), 300);
+    }
+}
