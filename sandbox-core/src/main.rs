@@ -1,14 +1,13 @@
-//! The command `unstall-sandbox`. So far it has the mode alone by which runtimes start it inside.
+//! `unstall-sandbox`: the sandbox core for people, and the first process inside of each runtime.
 
-use std::env;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
+mod command;
+
 fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some_and(|mode| mode == "supervise") {
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == "supervise") {
+        // Inside of a runtime, before there is any other thread.
         return unstall_sandbox_core::runtime::supervise();
     }
-    let said = writeln!(io::stderr(), "usage: unstall-sandbox supervise");
-    drop(said); // nobody reads it
-    ExitCode::from(2)
+    command::run(std::env::args_os())
 }

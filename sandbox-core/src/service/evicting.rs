@@ -12,7 +12,8 @@ use crate::domain::eviction::{
     decide,
 };
 use crate::domain::{
-    CacheId, FencingToken, RepoCache, Runtime, RuntimeState, Workspace, WorkspaceId,
+    CacheId, FencingToken, PreparedTree, RepoCache, Runtime, RuntimeId, RuntimeState, Workspace,
+    WorkspaceId,
 };
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::store::Page;
@@ -51,7 +52,7 @@ pub struct EvictionReport {
 
 /// All that there is.
 struct Scene {
-    runtimes: HashMap<crate::domain::RuntimeId, Runtime>,
+    runtimes: HashMap<RuntimeId, Runtime>,
     workspaces: HashMap<WorkspaceId, Workspace>,
     caches: HashMap<CacheId, RepoCache>,
     uses: HashMap<CacheId, u64>,
@@ -247,9 +248,13 @@ impl Scene {
 
 /// All rows of a list that is read in parts.
 macro_rules! all_rows {
-    ($name:ident, $list:ident, $row:ty) => {
+    ($(#[$doc:meta])* $name:ident, $list:ident, $row:ty) => {
         impl SandboxService {
-            pub(super) async fn $name(&self) -> Result<Vec<$row>, ServiceError> {
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// Those of the store.
+            pub async fn $name(&self) -> Result<Vec<$row>, ServiceError> {
                 let mut rows: Vec<$row> = Vec::new();
                 loop {
                     let page = Page {
@@ -268,7 +273,19 @@ macro_rules! all_rows {
     };
 }
 
-all_rows!(all_caches, list_caches, RepoCache);
-all_rows!(all_workspaces, list_workspaces, Workspace);
-all_rows!(all_runtimes, list_runtimes, Runtime);
-all_rows!(all_prepared_trees, list_prepared_trees, crate::domain::PreparedTree);
+all_rows!(
+    /// All live caches, in the order in which they were made.
+    all_caches, list_caches, RepoCache
+);
+all_rows!(
+    /// All live workspaces, in the order in which they were made.
+    all_workspaces, list_workspaces, Workspace
+);
+all_rows!(
+    /// All live records of runtimes, in the order in which they were made.
+    all_runtimes, list_runtimes, Runtime
+);
+all_rows!(
+    /// All live prepared trees, in the order in which they were made.
+    all_prepared_trees, list_prepared_trees, PreparedTree
+);
