@@ -2,10 +2,13 @@
 //!
 //! [`domain`] says what there is and which rules hold, without any I/O. [`ports`] are the doors to the
 //! world, as traits. [`stores`] keep the records behind [`ports::store::SandboxStore`], and [`locks`]
-//! keep workers apart behind [`ports::locks`]. The domain knows nobody; ports know the domain; stores
-//! and locks know both, and not each other.
+//! keep workers apart behind [`ports::locks`]; [`git`] has caches and working trees, behind
+//! [`ports::caches`] and [`ports::workspaces`]. The domain knows nobody; ports know the domain; what is
+//! behind a port knows both, and not what is behind another.
 
+pub mod blocking_pool;
 pub mod domain;
+pub mod git;
 pub mod locks;
 pub mod ports;
 pub mod stores;
