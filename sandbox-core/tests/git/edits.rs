@@ -67,6 +67,14 @@ async fn a_commit_has_its_author_its_message_and_all_changes() {
     assert!(matches!(again, Err(GitError::NothingToCommit { .. })), "{again:?}");
 }
 
+fn some<'a>(paths: &'a [PathBuf], identity: &'a CommitIdentity) -> CommitRequest<'a> {
+    CommitRequest {
+        message: "some",
+        paths,
+        identity,
+    }
+}
+
 #[tokio::test]
 async fn only_the_chosen_paths_are_committed_and_taken_literally() {
     let world = World::cached().await;
@@ -75,23 +83,18 @@ async fn only_the_chosen_paths_are_committed_and_taken_literally() {
         tree.write(name, "x\n");
     }
     let identity = CommitIdentity::new("Ada", "ada@example.org").expect("an identity");
-    let request = |paths| CommitRequest {
-        message: "some",
-        paths,
-        identity: &identity,
-    };
     let paths = [PathBuf::from("*"), PathBuf::from("sub")];
-    world.git.commit(&tree.path, request(&paths)).await.expect("a commit");
+    world.git.commit(&tree.path, some(&paths, &identity)).await.expect("a commit");
     let listed = tree.raw(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(listed, "*\nREADME\nsrc/a.txt\nsub/x.txt\n");
     for path in ["../outside", "/etc/passwd", ""] {
         let paths = [PathBuf::from(path)];
-        let refused = world.git.commit(&tree.path, request(&paths)).await;
+        let refused = world.git.commit(&tree.path, some(&paths, &identity)).await;
         assert!(matches!(refused, Err(GitError::InvalidPath { .. })), "{refused:?}");
     }
     // A failed commit holds no lock.
     let paths = [PathBuf::from("missing")];
-    assert!(world.git.commit(&tree.path, request(&paths)).await.is_err());
+    assert!(world.git.commit(&tree.path, some(&paths, &identity)).await.is_err());
     assert!(!tree.git_dir.join("index.lock").exists());
     assert!(CommitIdentity::new("A\nB", "x").is_err() && CommitIdentity::new("A", "<x>").is_err());
 }
@@ -173,7 +176,7 @@ async fn saved_edits_outlive_their_tree() {
     // Again, with one more edit.
     tree.write("late.txt", "late\n");
     let saved = world.git.save(&tree.path, id).await.expect("saved");
-    world.git.remove(&tree.path).await.expect("removed");
+    world.remove(&tree.path).await;
     world.fetch().await.expect("fetched");
 
     let cache = world.cache_dir();
@@ -215,7 +218,7 @@ async fn a_repository_within_a_tree_is_never_saved_as_a_mere_pointer() {
         assert_eq!(path, Path::new("vendor/thing/"));
         // With a commit of its own git would take it for a submodule without a word.
         raw_git(&tree.dir.join("vendor/thing"), &["add", "--all"]);
-        raw_git(&tree.dir.join("vendor/thing"), &["commit", "--quiet", "-m", "inner"]);
+        raw_git(&tree.dir.join("vendor/thing"), &["commit", "--quiet", "--allow-empty", "-m", "inner"]);
     }
     let refused = world.commit(&tree, "all").await;
     assert!(matches!(refused, Err(GitError::NestedRepository { .. })), "{refused:?}");

@@ -93,7 +93,7 @@ async fn nothing_that_a_tree_brings_along_is_run() {
     world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
     world.commit(&tree, "all the same").await.expect("a commit");
     world.fetch().await.expect("fetched");
-    world.git.remove(&tree.path).await.expect("removed");
+    world.remove(&tree.path).await;
     assert!(!trace.exists(), "{}", std::fs::read_to_string(&trace).unwrap_or_default());
 }
 
@@ -150,7 +150,7 @@ async fn links_that_lead_out_are_committed_as_links_and_never_followed() {
         tree.raw(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "HEAD"]),
         "100644 README\n120000 dangling\n120000 src\n"
     );
-    world.git.remove(&tree.path).await.expect("removed");
+    world.remove(&tree.path).await;
     assert!(outside.join("secret").exists());
 }
 

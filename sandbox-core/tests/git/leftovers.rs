@@ -27,8 +27,8 @@ async fn all_that_lies_on_disk_is_listed_as_what_it_is() {
     assert_eq!((found[1].kind, &found[1].path), (FoundKind::Prepared, &prepared));
     assert_eq!(found[2].kind, FoundKind::Leftover);
     assert!(found.iter().all(|found| found.age_s < 600));
-    world.git.remove(&found[2].path).await.expect("removed");
-    world.git.remove(&prepared).await.expect("removed");
+    world.remove(&found[2].path).await;
+    world.remove(&prepared).await;
     let found = WorkspaceProvider::list(&world.git).await.expect("a list");
     assert_eq!(found.len(), 1);
 }
@@ -47,7 +47,7 @@ async fn what_was_half_made_is_made_again_or_removed_by_its_own_name() {
         if attempt == 0 {
             world.create_at(&path, "mine").await.expect("a tree");
         } else {
-            world.git.remove(&path).await.expect("removed");
+            world.remove(&path).await;
         }
     }
     let found = WorkspaceProvider::list(&world.git).await.expect("a list");
@@ -117,7 +117,7 @@ async fn work_that_is_dropped_half_way_leaves_nothing_that_hinders() {
         let wait = Duration::from_millis(wait_ms);
         let path = world.new_path();
         let _dropped = timeout(wait, world.create_at(&path, "other")).await;
-        world.git.remove(&path).await.expect("removed");
+        world.remove(&path).await;
         tree.write(format!("{wait_ms}.txt"), "edit\n");
         let _dropped = timeout(wait, world.commit(&tree, "edit")).await;
         let _dropped = timeout(wait, world.git.save(&tree.path, WorkspaceId::generate())).await;

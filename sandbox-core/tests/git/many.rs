@@ -22,7 +22,7 @@ async fn thirty_trees_at_once_while_the_cache_is_fetched() {
             tree.write("more.txt", &number.to_string());
             let saved = world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
             world.git.push(&tree.path, &world.url, None).await.expect("pushed");
-            world.git.remove(&tree.path).await.expect("removed");
+            world.remove(&tree.path).await;
             (commit, saved.commit.to_string())
         })
     });

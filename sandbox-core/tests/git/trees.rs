@@ -161,7 +161,7 @@ async fn a_removed_tree_is_gone_while_a_child_still_writes_in_it() {
     while !dir.join("d20").exists() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    world.git.remove(&tree.path).await.expect("removed");
+    world.remove(&tree.path).await;
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
     assert!(!tree.path.under(world.git.root()).exists());

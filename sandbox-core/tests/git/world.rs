@@ -21,16 +21,16 @@ use unstall_sandbox_core::ports::workspaces::{
 };
 
 /// Everything a test needs.
-pub struct World {
-    pub folder: TempDir,
-    pub git: LocalGit,
-    pub url: RepoUrl,
-    pub cache: LocalPath,
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
+    pub(crate) git: LocalGit,
+    pub(crate) url: RepoUrl,
+    pub(crate) cache: LocalPath,
 }
 
 impl World {
     /// An origin with one commit on `trunk`, its default branch, of which there is no cache yet.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
         raw_git(path, &["init", "--quiet", "--bare", "--initial-branch=trunk", "origin.git"]);
@@ -41,7 +41,8 @@ impl World {
             .expect("git is installed");
         let url = format!("file://{}", path.join("origin.git").display());
         let url = RepoUrl::parse(&url).expect("a URL");
-        let cache = git.path_of(&CacheKey::new(url.host().clone(), &repo(), AuthScopeHash::public()));
+        let key = CacheKey::new(url.host().clone(), &repo(), AuthScopeHash::public());
+        let cache = RepoCacheProvider::path_of(&git, &key);
         let world = Self {
             folder,
             git,
@@ -53,14 +54,14 @@ impl World {
     }
 
     /// The same with a cache.
-    pub async fn cached() -> Self {
+    pub(crate) async fn cached() -> Self {
         let world = Self::new().await;
         world.ensure().await.expect("a cache");
         world
     }
 
     /// Writes files, commits them to a branch and pushes that; answers the commit.
-    pub fn upstream(&self, branch: &str, files: &[(&str, &str)]) -> String {
+    pub(crate) fn upstream(&self, branch: &str, files: &[(&str, &str)]) -> String {
         let seed = self.folder.path().join("seed");
         if raw_git(&seed, &["branch", "--show-current"]).trim() != branch {
             raw_git(&seed, &["checkout", "--quiet", "-B", branch]);
@@ -77,19 +78,19 @@ impl World {
     }
 
     /// Pushes refspecs to the origin, by a raw git.
-    pub fn raw_push(&self, refspecs: &[&str]) {
+    pub(crate) fn raw_push(&self, refspecs: &[&str]) {
         let mut arguments = vec!["push", "--quiet", "../origin.git"];
         arguments.extend(refspecs);
         raw_git(&self.folder.path().join("seed"), &arguments);
     }
 
     /// The commit of a reference at the origin.
-    pub fn at_origin(&self, reference: &str) -> String {
+    pub(crate) fn at_origin(&self, reference: &str) -> String {
         let origin = self.folder.path().join("origin.git");
         raw_git(&origin, &["rev-parse", reference]).trim().to_owned()
     }
 
-    pub fn source(&self) -> CacheSource<'_> {
+    pub(crate) fn source(&self) -> CacheSource<'_> {
         CacheSource {
             path: &self.cache,
             url: &self.url,
@@ -97,21 +98,21 @@ impl World {
         }
     }
 
-    pub async fn ensure(&self) -> Result<CacheFacts, GitError> {
+    pub(crate) async fn ensure(&self) -> Result<CacheFacts, GitError> {
         self.git.ensure(self.source()).await
     }
 
-    pub async fn fetch(&self) -> Result<CacheFacts, GitError> {
+    pub(crate) async fn fetch(&self) -> Result<CacheFacts, GitError> {
         self.git.fetch(self.source()).await
     }
 
     /// The cache's full path.
-    pub fn cache_dir(&self) -> PathBuf {
+    pub(crate) fn cache_dir(&self) -> PathBuf {
         self.cache.under(self.git.root())
     }
 
     /// A new path for a workspace.
-    pub fn new_path(&self) -> LocalPath {
+    pub(crate) fn new_path(&self) -> LocalPath {
         WorkspaceProvider::path_of(
             &self.git,
             &self.cache,
@@ -121,11 +122,11 @@ impl World {
     }
 
     /// A new path for a prepared tree.
-    pub fn new_prepared_path(&self) -> LocalPath {
+    pub(crate) fn new_prepared_path(&self) -> LocalPath {
         self.git.prepared_path_of(&self.cache, PreparedTreeId::generate())
     }
 
-    pub async fn create_at(&self, path: &LocalPath, branch: &str) -> Result<NewTree, GitError> {
+    pub(crate) async fn create_at(&self, path: &LocalPath, branch: &str) -> Result<NewTree, GitError> {
         let (base, branch) = (base("trunk"), on(branch));
         let request = TreeRequest {
             path,
@@ -136,14 +137,14 @@ impl World {
     }
 
     /// A new tree on a new branch.
-    pub async fn tree(&self, branch: &str) -> Tree {
+    pub(crate) async fn tree(&self, branch: &str) -> Tree {
         let path = self.new_path();
         self.create_at(&path, branch).await.expect("a tree");
         self.at(path)
     }
 
     /// The tree at a path.
-    pub fn at(&self, path: LocalPath) -> Tree {
+    pub(crate) fn at(&self, path: LocalPath) -> Tree {
         let place = self.git.locate(&path).expect("a tree's path");
         Tree {
             path,
@@ -152,8 +153,12 @@ impl World {
         }
     }
 
+    pub(crate) async fn remove(&self, path: &LocalPath) {
+        WorkspaceProvider::remove(&self.git, path).await.expect("it can be removed");
+    }
+
     /// Commits all changes of a tree.
-    pub async fn commit(&self, tree: &Tree, message: &str) -> Result<String, GitError> {
+    pub(crate) async fn commit(&self, tree: &Tree, message: &str) -> Result<String, GitError> {
         let identity = CommitIdentity::new("Ada", "ada@example.org").expect("an identity");
         let request = CommitRequest {
             message,
@@ -166,25 +171,25 @@ impl World {
 }
 
 /// A tree and where its parts are.
-pub struct Tree {
-    pub path: LocalPath,
-    pub dir: PathBuf,
-    pub git_dir: PathBuf,
+pub(crate) struct Tree {
+    pub(crate) path: LocalPath,
+    pub(crate) dir: PathBuf,
+    pub(crate) git_dir: PathBuf,
 }
 
 impl Tree {
-    pub fn write(&self, path: impl AsRef<Path>, text: &str) {
+    pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) {
         let path = self.dir.join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         std::fs::write(path, text).expect("a file");
     }
 
-    pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         std::fs::read_to_string(self.dir.join(path)).ok()
     }
 
     /// What a raw git answers that is told the tree's git directory.
-    pub fn raw(&self, arguments: &[&str]) -> String {
+    pub(crate) fn raw(&self, arguments: &[&str]) -> String {
         let git_dir = format!("--git-dir={}", self.git_dir.display());
         let mut all = vec![git_dir.as_str()];
         all.extend(arguments);
@@ -192,16 +197,16 @@ impl Tree {
     }
 }
 
-pub fn repo() -> RepoName {
+pub(crate) fn repo() -> RepoName {
     RepoName::parse("octo/hello").expect("a name")
 }
 
-pub fn base(text: &str) -> BaseRef {
+pub(crate) fn base(text: &str) -> BaseRef {
     BaseRef::parse(text).expect("a base")
 }
 
 /// On this branch, which may be made.
-pub fn on(branch: &str) -> BranchRule {
+pub(crate) fn on(branch: &str) -> BranchRule {
     BranchRule::On {
         branch: BranchName::parse(branch).expect("a branch"),
         may_create: true,
@@ -209,7 +214,7 @@ pub fn on(branch: &str) -> BranchRule {
 }
 
 /// What a git answers that isn't ours. It must succeed.
-pub fn raw_git(directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn raw_git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .current_dir(directory)
         .args(["-c", "protocol.file.allow=always"])
@@ -230,7 +235,7 @@ pub fn raw_git(directory: &Path, arguments: &[&str]) -> String {
 }
 
 /// All names below a folder, and the content of all files, as bytes to search in.
-pub fn everything_below(folder: &Path) -> Vec<u8> {
+pub(crate) fn everything_below(folder: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
