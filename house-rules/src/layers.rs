@@ -4,11 +4,12 @@
 use crate::{Tree, Violation, code_only};
 
 /// A layer, and the modules of its crate that it must not name.
-const LAYERS: [(&str, &[&str]); 4] = [
-    ("sandbox-core/src/domain", &["ports", "stores", "locks"]),
-    ("sandbox-core/src/ports", &["stores", "locks"]),
-    ("sandbox-core/src/stores", &["locks"]),
-    ("sandbox-core/src/locks", &["stores"]),
+const LAYERS: [(&str, &[&str]); 5] = [
+    ("sandbox-core/src/domain", &["ports", "stores", "locks", "git"]),
+    ("sandbox-core/src/ports", &["stores", "locks", "git"]),
+    ("sandbox-core/src/stores", &["locks", "git"]),
+    ("sandbox-core/src/locks", &["stores", "git"]),
+    ("sandbox-core/src/git", &["stores", "locks"]),
 ];
 
 /// Layers that name one which they must not know.

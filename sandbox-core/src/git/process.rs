@@ -132,6 +132,10 @@ async fn drive(
         .pidfd
         .take()
         .ok_or_else(|| RunError::Broken(io::Error::other("a started process has no descriptor")))?;
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe to say that a descriptor stays the same, as an OwnedFd does"
+    )]
     let end = AsyncFd::new(pidfd).map_err(RunError::Broken)?;
     let pipes = Pipes::of(&mut running.child).map_err(RunError::Broken)?;
     let mut written = Written::default();

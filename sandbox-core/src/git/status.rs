@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::layout::TreePlace;
 use super::program::{Call, Place};
+use super::references::{Head, read_head};
 use super::{LocalGit, disk};
 use crate::domain::{BranchName, CommitId};
 use crate::ports::caches::GitError;
@@ -32,10 +33,16 @@ impl LocalGit {
                 said: "its branch has no commit".to_owned(),
             });
         };
+        // Git's own answer can't be told from a branch that is called `(detached)`.
+        let read_head = |git_dir: &Path| read_head(git_dir);
+        let branch = match self.on_disk("reading a branch", git_dir, read_head).await? {
+            Some(Head::Branch(name)) => Some(BranchName::parse(&name)?),
+            _ => None,
+        };
         Ok(TreeStatus {
             has_unsaved_commits: self.is_only_here(place, &head).await?,
             head,
-            branch: read.branch,
+            branch,
             changes: read.changes,
             is_truncated,
         })
@@ -72,7 +79,6 @@ pub(super) fn path_from(bytes: &[u8]) -> PathBuf {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Read {
     head: Option<CommitId>,
-    branch: Option<BranchName>,
     changes: Vec<Change>,
 }
 
@@ -104,8 +110,6 @@ impl Read {
         let text = String::from_utf8_lossy(record);
         if let Some(id) = text.strip_prefix("# branch.oid ") {
             self.head = CommitId::parse(id).ok();
-        } else if let Some(name) = text.strip_prefix("# branch.head ") {
-            self.branch = BranchName::parse(name).ok();
         }
     }
 
@@ -166,7 +170,6 @@ mod tests {
         answer.extend(b"? new file\0? folder/\0");
         let read = Read::from(&answer, false);
         assert_eq!(read.head.map(|head| head.to_string()), Some(id("a")));
-        assert_eq!(read.branch.map(|branch| branch.to_string()), Some("agent/x".to_owned()));
         let found: Vec<_> = read
             .changes
             .iter()
@@ -184,13 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_path_has_its_former_name_and_a_detached_head_has_no_branch() {
+    fn a_renamed_path_has_its_former_name() {
         let renamed = format!(
             "# branch.oid {}\0# branch.head (detached)\x002 R. N... 1 1 1 {} {} R100 new name\0old name\0? x\0",
             id("a"), id("1"), id("2")
         );
         let read = Read::from(renamed.as_bytes(), false);
-        assert_eq!(read.branch, None);
         assert_eq!(read.changes[0].kind, ChangeKind::Renamed);
         assert_eq!(read.changes[0].path, Path::new("new name"));
         assert_eq!(read.changes[0].renamed_from.as_deref(), Some(Path::new("old name")));
