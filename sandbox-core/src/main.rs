@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some_and(|mode| mode == "supervise") {
+    if env::args_os()
+        .nth(1)
+        .is_some_and(|mode| mode == "supervise")
+    {
         return unstall_sandbox_core::runtime::supervise();
     }
     let said = writeln!(io::stderr(), "usage: unstall-sandbox supervise");
