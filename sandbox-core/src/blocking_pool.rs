@@ -73,6 +73,20 @@ impl BlockingPool {
         Ok(Self { jobs, waits })
     }
 
+    /// Queues `work` for which nobody waits, such as clearing away what was dropped. It is done even if
+    /// the caller's runtime has ended meanwhile.
+    pub fn run_unwatched<F: FnOnce() + Send + 'static>(&self, work: F) {
+        let waits = Arc::clone(&self.waits);
+        let asked = Instant::now();
+        let job: Job = Box::new(move || {
+            waits.add(asked.elapsed());
+            // The panic was printed; its thread goes on.
+            let _panic = catch_unwind(AssertUnwindSafe(work));
+        });
+        // Threads end only after the queue's last sender, so that one of them takes it.
+        let _queued = self.jobs.send(job);
+    }
+
     /// Queues `work` at once, before the first poll, and answers what it returns. It runs within the
     /// caller's runtime, if there is one, so that it may start tokio's processes. If it panics, so does
     /// the caller's poll.

@@ -15,6 +15,7 @@ mod cgroups;
 mod command_init;
 mod confinement;
 mod connection;
+mod descriptors;
 mod execution;
 mod launch;
 mod output;
@@ -22,7 +23,6 @@ mod packets;
 mod subprocess;
 mod supervisor;
 mod system_files;
-mod watched;
 mod wire;
 
 pub use bubblewrap::{Bubblewrap, BubblewrapSettings, LandlockUse, SupervisorProgram};

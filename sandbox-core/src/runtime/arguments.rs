@@ -91,10 +91,22 @@ pub(super) fn arguments(
     list.devices(spec.resources.memory_mb.unwrap_or(MEMORY_FILES_MB_DEFAULT));
     for mount in &spec.mounts {
         check(mount)?;
-        let how = if mount.writable { "--bind" } else { "--ro-bind" };
-        list.add([OsStr::new(how), mount.source.as_os_str(), mount.target.as_os_str()]);
+        let how = if mount.writable {
+            "--bind"
+        } else {
+            "--ro-bind"
+        };
+        list.add([
+            OsStr::new(how),
+            mount.source.as_os_str(),
+            mount.target.as_os_str(),
+        ]);
     }
-    list.add([OsStr::new("--ro-bind"), supervisor.as_os_str(), OsStr::new(SUPERVISOR)]);
+    list.add([
+        OsStr::new("--ro-bind"),
+        supervisor.as_os_str(),
+        OsStr::new(SUPERVISOR),
+    ]);
     list.add(["--chdir", "/", "--", SUPERVISOR]);
     list.add(supervisor_arguments);
     Ok(list.0)
@@ -104,7 +116,8 @@ struct Arguments(Vec<OsString>);
 
 impl Arguments {
     fn add<T: AsRef<OsStr>>(&mut self, more: impl IntoIterator<Item = T>) {
-        self.0.extend(more.into_iter().map(|text| text.as_ref().to_owned()));
+        self.0
+            .extend(more.into_iter().map(|text| text.as_ref().to_owned()));
     }
 
     fn system(&mut self, folders: &[RootFolder], network: Network) {
@@ -160,7 +173,16 @@ fn check(mount: &Mount) -> Result<(), Invalid> {
         }
     }
     let target = &mount.target;
-    let own = ["/proc", "/dev", "/usr", "/etc", "/run/unstall", "/run", "/tmp"].map(Path::new);
+    let own = [
+        "/proc",
+        "/dev",
+        "/usr",
+        "/etc",
+        "/run/unstall",
+        "/run",
+        "/tmp",
+    ]
+    .map(Path::new);
     // Below /tmp a mount is itself and hides nothing.
     let is_own = own.iter().any(|path| path == target)
         || own[..5].iter().any(|path| target.starts_with(path))
@@ -218,14 +240,19 @@ mod tests {
         assert!(closed.contains("--unshare-net"), "{closed}");
         assert!(!closed.contains("resolv.conf"), "{closed}");
         assert!(closed.contains("--symlink usr/bin /bin"), "{closed}");
-        assert!(closed.ends_with(" -- /run/unstall/supervisor supervise"), "{closed}");
+        assert!(
+            closed.ends_with(" -- /run/unstall/supervisor supervise"),
+            "{closed}"
+        );
         let open = line(&spec(Vec::new(), Network::Unlimited));
         assert!(!open.contains("--unshare-net"), "{open}");
     }
 
     #[test]
     fn a_mount_that_would_shadow_the_runtime_is_refused() {
-        for target in ["/", "/usr", "/usr/bin", "/proc/1", "/dev", "/tmp", "/etc/x", "a", "/a/../b"] {
+        for target in [
+            "/", "/usr", "/usr/bin", "/proc/1", "/dev", "/tmp", "/etc/x", "a", "/a/../b",
+        ] {
             let refused = check(&mount(target, true)).expect_err(target);
             assert_eq!(refused.kind(), "mount of a runtime");
         }

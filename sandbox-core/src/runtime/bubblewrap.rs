@@ -31,7 +31,10 @@ const ENVIRONMENT: [(&str, &str); 6] = [
     ("HOME", "/tmp"),
     ("LANG", "C.UTF-8"),
     ("LOGNAME", "agent"),
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
     ("TERM", "dumb"),
     ("USER", "agent"),
 ];
@@ -148,7 +151,8 @@ impl Bubblewrap {
 
     fn plan(&self, spec: &RuntimeSpec) -> Result<Plan, SandboxError> {
         if spec.network == Network::Unlimited && !self.settings.may_have_network {
-            let reason = "no runtime here may have the machine's network; ask for less, or allow it";
+            let reason =
+                "no runtime here may have the machine's network; ask for less, or allow it";
             return Err(Invalid::new("network of a runtime", "unlimited", reason).into());
         }
         if !spec.workdir.is_absolute() {
@@ -252,10 +256,14 @@ impl RuntimeProvider for Bubblewrap {
             let runtimes = self.runtimes.lock().await;
             let carries = |runtime: &&Arc<BubblewrapRuntime>| {
                 let carried = &runtime.labels;
-                labels.iter().all(|(name, value)| carried.get(name) == Some(value))
+                labels
+                    .iter()
+                    .all(|(name, value)| carried.get(name) == Some(value))
             };
             let found = runtimes.values().filter(carries).cloned();
-            Ok(found.map(|runtime| runtime as Arc<dyn LiveRuntime>).collect())
+            Ok(found
+                .map(|runtime| runtime as Arc<dyn LiveRuntime>)
+                .collect())
         })
     }
 
@@ -338,7 +346,9 @@ impl BubblewrapRuntime {
         env.0.extend(request.env.0);
         let command = Command {
             cmd: request.cmd,
-            cwd: request.cwd.map_or_else(|| self.workdir.clone(), |cwd| self.workdir.join(cwd)),
+            cwd: request
+                .cwd
+                .map_or_else(|| self.workdir.clone(), |cwd| self.workdir.join(cwd)),
             env: env.0.into_iter().collect(),
         };
         let ordered = connection.exec(command, theirs);
@@ -369,11 +379,15 @@ pub(super) fn check(request: &ExecRequest) -> Result<OsString, SandboxError> {
     let texts = request.cmd.iter().chain(variables).map(OsString::as_os_str);
     let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
     if texts.chain(cwd).any(has_nul) {
-        return Err(rejected("a NUL is in it or its environment, where none can be; leave it out"));
+        return Err(rejected(
+            "a NUL is in it or its environment, where none can be; leave it out",
+        ));
     }
     let is_no_name = |name: &OsString| name.is_empty() || name.as_bytes().contains(&b'=');
     if request.env.0.keys().any(is_no_name) {
-        return Err(rejected("a variable of its environment has no name, or one with a = in it"));
+        return Err(rejected(
+            "a variable of its environment has no name, or one with a = in it",
+        ));
     }
     Ok(program)
 }

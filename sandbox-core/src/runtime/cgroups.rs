@@ -67,7 +67,10 @@ impl CgroupPlace {
             })?;
             let path = own.lines().find_map(|line| {
                 let (names, path) = line.split_once(':')?.1.split_once(':')?;
-                names.split(',').any(|name| name == controller).then_some(path)
+                names
+                    .split(',')
+                    .any(|name| name == controller)
+                    .then_some(path)
             })?;
             Some(mounted.folder_of(path))
         };
@@ -112,7 +115,8 @@ impl CgroupPlace {
         for (place, limits) in self.limits(resources) {
             if let Self::V2(own) = self {
                 // Already so, or refused; without it the limits below can't be written.
-                let _unknown = write_existing(&own.join("cgroup.subtree_control"), "+memory +pids +cpu");
+                let _unknown =
+                    write_existing(&own.join("cgroup.subtree_control"), "+memory +pids +cpu");
             }
             let folder = place.join(name);
             match mkdir(&folder, Mode::from_raw_mode(0o755)) {
@@ -134,7 +138,9 @@ impl CgroupPlace {
         let memory = resources.memory_mb.map(|mb| (mb << 20).to_string());
         let pids = resources.processes_max.map(|most| most.to_string());
         // Thousandths of a CPU, in microseconds of each period.
-        let cpu_us = resources.cpu_milli.map(|milli| u64::from(milli) * CPU_PERIOD_US / 1000);
+        let cpu_us = resources
+            .cpu_milli
+            .map(|milli| u64::from(milli) * CPU_PERIOD_US / 1000);
         match self {
             Self::V1 {
                 memory: memory_place,
@@ -277,7 +283,11 @@ mod tests {
         let texts = |list: [(&'static str, &str); 3]| {
             list.map(|(file, text)| (file, text.to_owned())).to_vec()
         };
-        let v2 = [("memory.max", "2097152"), ("pids.max", "7"), ("cpu.max", "150000 100000")];
+        let v2 = [
+            ("memory.max", "2097152"),
+            ("pids.max", "7"),
+            ("cpu.max", "150000 100000"),
+        ];
         assert_eq!(place.limits(&resources), [("/c".into(), texts(v2))]);
     }
 }

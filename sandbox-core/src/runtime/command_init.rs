@@ -32,7 +32,10 @@ pub(super) enum Side {
 ///
 /// # Errors
 /// When the system refuses.
-#[expect(unsafe_code, reason = "no safe wrapper makes a process in namespaces of its own")]
+#[expect(
+    unsafe_code,
+    reason = "no safe wrapper makes a process in namespaces of its own"
+)]
 pub(super) fn split_into_namespaces() -> io::Result<Side> {
     let mut pidfd: libc::c_int = -1;
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_PIDFD;
@@ -126,9 +129,16 @@ fn settle(streams: Streams) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::zombie_processes, reason = "this process waits for all, by the kernel's own call")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "this process waits for all, by the kernel's own call"
+)]
 fn start(command: &Command) -> io::Result<u32> {
-    let name = command.cmd.first().map(OsString::as_os_str).unwrap_or_default();
+    let name = command
+        .cmd
+        .first()
+        .map(OsString::as_os_str)
+        .unwrap_or_default();
     let path = command.env.iter().find(|(name, _)| name == "PATH");
     let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
     let started = std::process::Command::new(program(name, path)?)

@@ -194,7 +194,12 @@ fn unknown_calls() -> BpfProgram {
         step(LOAD_CALL, 0, 0, 0), // the call's number is the first word of seccomp's data
         step(IF_EQUAL, 1, 0, clone3),
         step(IF_AT_LEAST, 0, 1, X32_BIT),
-        step(ANSWER, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        step(
+            ANSWER,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+        ),
         step(ANSWER, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
 }

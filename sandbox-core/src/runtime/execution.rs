@@ -15,9 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::output::OutputKeeper;
 use super::wire::{CommandEnd, Step};
 use crate::domain::{RuntimeId, RuntimeState, SandboxError};
-use crate::ports::runtimes::{
-    ExecChunk, ExecEnd, ExecEvent, ExecEvents, ExecResult, OutputStream,
-};
+use crate::ports::runtimes::{ExecChunk, ExecEnd, ExecEvent, ExecEvents, ExecResult, OutputStream};
 
 /// What a pipe holds by itself, so that one reading empties it.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -138,7 +136,10 @@ impl Execution {
     }
 
     /// Runs it to its end, keeping both ends of its output.
-    pub(super) async fn finish(mut self, output_bytes_max: usize) -> Result<ExecResult, SandboxError> {
+    pub(super) async fn finish(
+        mut self,
+        output_bytes_max: usize,
+    ) -> Result<ExecResult, SandboxError> {
         let mut stdout = OutputKeeper::new(output_bytes_max);
         let mut stderr = OutputKeeper::new(output_bytes_max);
         let mut buffer = vec![0; READ_BYTES_MAX];

@@ -10,13 +10,13 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::cgroups::{Cgroup, CgroupPlace};
 use super::connection::receive;
+use super::descriptors::watched;
 use super::packets;
-use super::watched::watched;
 use super::wire::{FromSupervisor, SetUp, ToSupervisor};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::{Cause, SandboxError};
@@ -57,10 +57,9 @@ pub(super) struct Launched {
 /// # Errors
 /// `Unavailable`, with what `bwrap` or the kernel said.
 pub(super) async fn launch(pool: &BlockingPool, plan: Plan) -> Result<Launched, SandboxError> {
-    let handle = Handle::current();
     let own_pool = pool.clone();
     let set_up = plan.set_up.clone();
-    let started = pool.run(move || start(&plan, own_pool, handle)).await;
+    let started = pool.run(move || start(&plan, own_pool)).await;
     let started = started.map_err(|error| failed(error.into()))?;
     let told = timeout(START_TIMEOUT, begin(started.socket, set_up)).await;
     let cause: Cause = match told {
@@ -99,7 +98,7 @@ struct Started {
     complaints: PipeReader,
 }
 
-fn start(plan: &Plan, pool: BlockingPool, handle: Handle) -> io::Result<Started> {
+fn start(plan: &Plan, pool: BlockingPool) -> io::Result<Started> {
     let (ours, theirs) = packets::pair()?;
     let (facts, facts_in) = io::pipe()?;
     let (complaints, complaints_in) = io::pipe()?;
@@ -126,12 +125,15 @@ fn start(plan: &Plan, pool: BlockingPool, handle: Handle) -> io::Result<Started>
     let process = RuntimeProcess {
         running: Some(running),
         pool,
-        handle,
     };
     if let Err(error) = prepared {
         drop(ours);
         let text = read_complaint(complaints);
-        return Err(if text.is_empty() { error } else { io::Error::other(text) });
+        return Err(if text.is_empty() {
+            error
+        } else {
+            io::Error::other(text)
+        });
     }
     let flags = fcntl_getfl(&ours)?;
     fcntl_setfl(&ours, flags | OFlags::NONBLOCK)?;
@@ -147,9 +149,13 @@ fn start(plan: &Plan, pool: BlockingPool, handle: Handle) -> io::Result<Started>
 fn adopt(running: &mut Running, mut facts: PipeReader, plan: &Plan) -> io::Result<()> {
     let mut text = String::new();
     facts.read_to_string(&mut text)?;
-    let number = text.split_once("\"child-pid\":").map(|(_, rest)| rest.trim_start());
+    let number = text
+        .split_once("\"child-pid\":")
+        .map(|(_, rest)| rest.trim_start());
     let number = number.and_then(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         rest[..end].parse::<i32>().ok()
     });
     let first = number.and_then(Pid::from_raw);
@@ -167,10 +173,7 @@ fn adopt(running: &mut Running, mut facts: PipeReader, plan: &Plan) -> io::Resul
     Ok(())
 }
 
-async fn begin(
-    socket: OwnedFd,
-    set_up: SetUp,
-) -> io::Result<(AsyncFd<OwnedFd>, FromSupervisor)> {
+async fn begin(socket: OwnedFd, set_up: SetUp) -> io::Result<(AsyncFd<OwnedFd>, FromSupervisor)> {
     let socket = watched(socket)?;
     let packet = ToSupervisor::SetUp(set_up).encode();
     // Nothing else is in its buffer, so that it can't be full.
@@ -191,7 +194,6 @@ fn read_complaint(complaints: PipeReader) -> String {
 pub(super) struct RuntimeProcess {
     running: Option<Running>,
     pool: BlockingPool,
-    handle: Handle,
 }
 
 struct Running {
@@ -201,11 +203,18 @@ struct Running {
 }
 
 impl RuntimeProcess {
-    /// Ends them, and waits until nothing of them is left.
+    /// Ends them, and waits until nothing of them is left. That is done even if this is dropped.
     pub(super) async fn end(mut self) {
         if let Some(running) = self.running.take() {
             running.kill();
-            self.pool.run(move || running.clear()).await;
+            let (done, cleared) = oneshot::channel();
+            self.pool.run_unwatched(move || {
+                running.clear();
+                // Whoever was dropped doesn't want to know.
+                let _dropped = done.send(());
+            });
+            // An error says that it panicked, which was printed.
+            let _panicked = cleared.await;
         }
     }
 }
@@ -214,7 +223,7 @@ impl Drop for RuntimeProcess {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.kill();
-            self.handle.spawn(self.pool.run(move || running.clear()));
+            self.pool.run_unwatched(move || running.clear());
         }
     }
 }

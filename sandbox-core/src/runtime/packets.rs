@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
-    socketpair, sockopt,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair, sockopt,
 };
 
 use super::wire::PACKET_BYTES_MAX;
@@ -43,7 +43,9 @@ pub(super) fn send(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other("a packet carries three descriptors at most"));
+        return Err(io::Error::other(
+            "a packet carries three descriptors at most",
+        ));
     }
     let pieces = [IoSlice::new(packet)];
     sendmsg(socket, &pieces, &mut control, SendFlags::NOSIGNAL)?;
@@ -73,7 +75,10 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option
             descriptors.extend(received);
         }
     }
-    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if message
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+    {
         return Err(io::Error::other("a packet is larger than any that we send"));
     }
     let length = message.bytes;
@@ -98,11 +103,15 @@ mod tests {
         send(&ours, &packet, &[writer.as_fd()]).expect("it is sent");
         drop(writer);
         let mut buffer = vec![0; PACKET_BYTES_MAX];
-        let received = receive(&theirs, &mut buffer).expect("it came").expect("no end");
+        let received = receive(&theirs, &mut buffer)
+            .expect("it came")
+            .expect("no end");
         assert_eq!(received.length, PACKET_BYTES_MAX);
         assert_eq!(buffer, packet);
         for descriptor in received.descriptors {
-            std::fs::File::from(descriptor).write_all(b"through").expect("it writes");
+            std::fs::File::from(descriptor)
+                .write_all(b"through")
+                .expect("it writes");
         }
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("it is text");

@@ -15,8 +15,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Mutex, oneshot};
 
 use super::bubblewrap::check;
+use super::descriptors::watched;
 use super::execution::{Execution, Order, pipes};
-use super::watched::watched;
 use super::wire::{CommandEnd, Step};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::{
@@ -95,10 +95,14 @@ impl RuntimeProvider for Subprocesses {
             let runtimes = self.runtimes.lock().await;
             let carries = |runtime: &&Arc<PlainRuntime>| {
                 let carried = &runtime.labels;
-                labels.iter().all(|(name, value)| carried.get(name) == Some(value))
+                labels
+                    .iter()
+                    .all(|(name, value)| carried.get(name) == Some(value))
             };
             let found = runtimes.values().filter(carries).cloned();
-            Ok(found.map(|runtime| runtime as Arc<dyn LiveRuntime>).collect())
+            Ok(found
+                .map(|runtime| runtime as Arc<dyn LiveRuntime>)
+                .collect())
         })
     }
 
@@ -157,7 +161,9 @@ impl PlainRuntime {
         let (ours, theirs) =
             pipes(request.stdin).map_err(unavailable("making a command's pipes"))?;
         let (sender, ended) = oneshot::channel();
-        let cwd = request.cwd.map_or_else(|| self.workdir.clone(), |cwd| self.workdir.join(cwd));
+        let cwd = request
+            .cwd
+            .map_or_else(|| self.workdir.clone(), |cwd| self.workdir.join(cwd));
         let mut env = Environment::default().with("PATH", PATH);
         env.0.extend(self.env.0.clone());
         env.0.extend(request.env.0);

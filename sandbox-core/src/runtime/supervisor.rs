@@ -22,6 +22,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
 use super::command_init::{self, Side, Streams, split_into_namespaces};
 use super::confinement::Confinement;
+use super::descriptors::close_inherited;
 use super::packets::{self, Received};
 use super::system_files::write_new;
 use super::wire::{
@@ -80,6 +81,7 @@ impl Supervisor {
         if !getpid().is_init() {
             return Err(io::Error::other("it isn't the first process there"));
         }
+        close_inherited()?;
         let control = fcntl_dupfd_cloexec(stdin(), 3)?;
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         let received = packets::receive(&control, &mut buffer)?;

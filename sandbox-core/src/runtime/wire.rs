@@ -377,9 +377,18 @@ mod tests {
 
     #[test]
     fn every_end_arrives_as_it_was() {
-        let steps = [Step::Namespaces, Step::Confinement, Step::Folder, Step::Program];
+        let steps = [
+            Step::Namespaces,
+            Step::Confinement,
+            Step::Folder,
+            Step::Program,
+        ];
         let not_begun = steps.map(|step| CommandEnd::NotBegun { step, errno: 2 });
-        let mut ends = vec![CommandEnd::Exited(-1), CommandEnd::Signaled(9), CommandEnd::Killed];
+        let mut ends = vec![
+            CommandEnd::Exited(-1),
+            CommandEnd::Signaled(9),
+            CommandEnd::Killed,
+        ];
         ends.extend(not_begun);
         for end in ends {
             assert_eq!(CommandEnd::decode(&end.encode()), Ok(end));

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use unstall_sandbox_core::domain::{RuntimeState, SandboxError};
-use unstall_sandbox_core::ports::runtimes::{
-    Environment, ExecEvent, ExecRequest, LiveRuntime, OutputStream,
-};
+use unstall_sandbox_core::ports::runtimes::{Environment, ExecEvent, ExecRequest, OutputStream};
 
-use crate::machine::{LONG, Machine, mark, path, refused, run, says, shell, texts, wait_for_processes};
+use crate::machine::{
+    LONG, Machine, mark, path, refused, run, says, shell, texts, wait_for_processes,
+};
 
 pub(crate) async fn a_command_answers_its_code_and_both_of_its_streams(machine: Machine) {
     let runtime = machine.runtime().await;
@@ -49,7 +49,9 @@ pub(crate) async fn input_that_nobody_reads_is_no_error(machine: Machine) {
 pub(crate) async fn a_command_starts_where_it_is_told_and_has_its_environment(machine: Machine) {
     std::fs::create_dir(machine.tree().join("below")).expect("it is made");
     let mut spec = machine.spec();
-    spec.env = Environment::default().with("A", "runtime").with("B", "runtime");
+    spec.env = Environment::default()
+        .with("A", "runtime")
+        .with("B", "runtime");
     let runtime = machine.make(&spec).await;
     let mut request = shell("pwd; echo $A $B");
     request.cwd = Some(path("below"));
@@ -58,7 +60,10 @@ pub(crate) async fn a_command_starts_where_it_is_told_and_has_its_environment(ma
     let below = machine.tree().join("below");
     let expected = format!("{}\nruntime command\n", below.display());
     assert_eq!(result.stdout.text(), expected);
-    assert_eq!(says(&*runtime, "pwd").await, machine.tree().display().to_string());
+    assert_eq!(
+        says(&*runtime, "pwd").await,
+        machine.tree().display().to_string()
+    );
 }
 
 pub(crate) async fn a_command_that_cannot_begin_says_why(machine: Machine) {
@@ -75,7 +80,10 @@ pub(crate) async fn a_command_that_cannot_begin_says_why(machine: Machine) {
     ];
     for (request, reason) in cases {
         let error = refused(&*runtime, request).await;
-        assert!(matches!(error, SandboxError::CommandRejected { .. }), "{error:?}");
+        assert!(
+            matches!(error, SandboxError::CommandRejected { .. }),
+            "{error:?}"
+        );
         let text = error.to_string();
         assert!(text.contains(reason) && !text.contains("secret"), "{text}");
     }
@@ -122,7 +130,10 @@ pub(crate) async fn endless_output_is_drained_and_both_its_ends_are_kept(machine
     assert!(result.truncated && result.stdout.is_truncated());
     assert!(!result.stderr.is_truncated());
     let text = result.stdout.text();
-    assert!(text.starts_with("first\n") && text.ends_with("last\n"), "{text}");
+    assert!(
+        text.starts_with("first\n") && text.ends_with("last\n"),
+        "{text}"
+    );
     assert!(text.contains("bytes left out"), "{text}");
     let mut request = ExecRequest::new(["yes"]);
     request.timeout = Duration::from_millis(300);
@@ -140,13 +151,19 @@ pub(crate) async fn output_comes_while_the_command_runs(machine: Machine) {
     let ExecEvent::Chunk(chunk) = first else {
         panic!("{first:?} instead of output");
     };
-    assert_eq!((chunk.stream, &*chunk.data), (OutputStream::Stdout, &b"one\n"[..]));
+    assert_eq!(
+        (chunk.stream, &*chunk.data),
+        (OutputStream::Stdout, &b"one\n"[..])
+    );
     std::fs::write(machine.tree().join("go"), "").expect("it is written");
     let rest: Vec<_> = events.map(|event| event.expect("an event")).collect().await;
     let [ExecEvent::Chunk(chunk), ExecEvent::Ended(end)] = &rest[..] else {
         panic!("{rest:?}");
     };
-    assert_eq!((chunk.stream, &*chunk.data), (OutputStream::Stderr, &b"two\n"[..]));
+    assert_eq!(
+        (chunk.stream, &*chunk.data),
+        (OutputStream::Stderr, &b"two\n"[..])
+    );
     assert_eq!(end.exit_code, 5);
 }
 
@@ -186,13 +203,33 @@ pub(crate) async fn a_runtime_is_found_by_its_labels_until_it_is_destroyed(machi
     assert_eq!(all.expect("a list").len(), 2);
 
     let name = runtime.backend_id();
-    assert_eq!(runtime.state().await.expect("a state"), RuntimeState::Running);
-    machine.provider.destroy(name).await.expect("it is destroyed");
+    assert_eq!(
+        runtime.state().await.expect("a state"),
+        RuntimeState::Running
+    );
+    machine
+        .provider
+        .destroy(name)
+        .await
+        .expect("it is destroyed");
     machine.provider.destroy(name).await.expect("so it stays");
-    assert!(machine.provider.get(name).await.expect("an answer").is_none());
-    assert_eq!(runtime.state().await.expect("a state"), RuntimeState::Destroyed);
+    assert!(
+        machine
+            .provider
+            .get(name)
+            .await
+            .expect("an answer")
+            .is_none()
+    );
+    assert_eq!(
+        runtime.state().await.expect("a state"),
+        RuntimeState::Destroyed
+    );
     let error = refused(&*runtime, ExecRequest::new(["true"])).await;
-    assert!(matches!(error, SandboxError::NotRunning { .. }), "{error:?}");
+    assert!(
+        matches!(error, SandboxError::NotRunning { .. }),
+        "{error:?}"
+    );
     assert!(runtime.start().await.is_err());
     assert_eq!(says(&*beside, "echo lives").await, "lives");
 }

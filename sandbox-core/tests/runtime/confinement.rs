@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use unstall_sandbox_core::domain::SandboxError;
-use unstall_sandbox_core::ports::runtimes::{ExecRequest, LiveRuntime, Mount, Network};
+use unstall_sandbox_core::ports::runtimes::{ExecRequest, Mount, Network};
 use unstall_sandbox_core::runtime::LandlockUse;
 
 use crate::machine::{Machine, refused, run, says, settings, shell};
@@ -15,9 +15,17 @@ async fn only_what_is_mounted_is_there() {
     std::fs::write(beside.path().join("secret"), "x").expect("it is written");
     std::fs::write(machine.tree().join("own"), "mine").expect("it is written");
     let runtime = machine.runtime().await;
-    assert_eq!(says(&*runtime, "cat own; echo x > new; cat new").await, "minex");
+    assert_eq!(
+        says(&*runtime, "cat own; echo x > new; cat new").await,
+        "minex"
+    );
     let secret = beside.path().join("secret");
-    for path in [secret.as_path(), "/etc/shadow".as_ref(), "/var/log".as_ref(), "/sys".as_ref()] {
+    for path in [
+        secret.as_path(),
+        "/etc/shadow".as_ref(),
+        "/var/log".as_ref(),
+        "/sys".as_ref(),
+    ] {
         let result = run(&*runtime, &format!("ls {}", path.display())).await;
         assert_ne!(result.exit_code, 0, "{} is there", path.display());
     }
@@ -32,11 +40,22 @@ const LISTING: &str = "bin\ndev\netc\nlib\nlib64\nproc\nrun\nsbin\ntmp\nusr";
 async fn nothing_outside_of_the_tree_can_be_written() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
-    for path in ["/new", "/usr/new", "/etc/passwd", "/run/unstall/new", "/usr/bin/env", "/proc/sys/kernel/hostname"] {
+    for path in [
+        "/new",
+        "/usr/new",
+        "/etc/passwd",
+        "/run/unstall/new",
+        "/usr/bin/env",
+        "/proc/sys/kernel/hostname",
+    ] {
         let result = run(&*runtime, &format!("echo x >> {path}")).await;
         assert_ne!(result.exit_code, 0, "{path} can be written");
     }
-    let said = says(&*runtime, "echo x > /tmp/a; echo x > /dev/shm/b; echo x > /dev/null; echo fine").await;
+    let said = says(
+        &*runtime,
+        "echo x > /tmp/a; echo x > /dev/shm/b; echo x > /dev/null; echo fine",
+    )
+    .await;
     assert_eq!(said, "fine");
 }
 
@@ -51,7 +70,17 @@ async fn a_tree_that_is_mounted_read_only_is_so_in_every_way() {
         spec.mounts[0].writable = false;
         let runtime = machine.make(&spec).await;
         assert_eq!(says(&*runtime, "cat own").await, "mine");
-        for script in ["echo x > new", "echo x >> own", "rm own", "chmod 777 own", "mkdir d", "mv own a", "ln own b", "touch own", "mount -o remount,rw ."] {
+        for script in [
+            "echo x > new",
+            "echo x >> own",
+            "rm own",
+            "chmod 777 own",
+            "mkdir d",
+            "mv own a",
+            "ln own b",
+            "touch own",
+            "mount -o remount,rw .",
+        ] {
             let result = run(&*runtime, script).await;
             assert_ne!(result.exit_code, 0, "{script} with {landlock:?}");
         }
@@ -64,7 +93,11 @@ async fn nothing_of_our_environment_or_open_files_gets_in() {
     let runtime = machine.runtime().await;
     let said = says(&*runtime, "env | cut -d= -f1 | sort | tr '\\n' ' '").await;
     assert_eq!(said, "HOME LANG LOGNAME PATH PWD TERM USER");
-    let said = says(&*runtime, "ls /proc/self/fd | tr '\\n' ' '; readlink /proc/$$/fd/0").await;
+    let said = says(
+        &*runtime,
+        "ls /proc/self/fd | tr '\\n' ' '; readlink /proc/$$/fd/0",
+    )
+    .await;
     assert_eq!(said, "0 1 2 3 /dev/null", "ls itself has the fourth");
 }
 
@@ -72,8 +105,15 @@ async fn nothing_of_our_environment_or_open_files_gets_in() {
 async fn a_command_is_nobody_with_no_rights_and_stays_so() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
-    assert_eq!(says(&*runtime, "id -un; id -u; hostname").await, "agent\n1000\nsandbox");
-    let said = says(&*runtime, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t\\n'").await;
+    assert_eq!(
+        says(&*runtime, "id -un; id -u; hostname").await,
+        "agent\n1000\nsandbox"
+    );
+    let said = says(
+        &*runtime,
+        "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t\\n'",
+    )
+    .await;
     let none = "0000000000000000";
     assert_eq!(
         said,
@@ -125,12 +165,22 @@ async fn the_machine_cannot_be_reached_by_the_network() {
         let mut spec = machine.spec();
         spec.network = network;
         let runtime = machine.make(&spec).await;
-        let result = runtime.exec(ExecRequest::new(["python3", "-c", &script])).await;
-        assert_eq!(result.expect("it runs").stdout.text(), "refused\n[(1, 'lo')]\n");
+        let result = runtime
+            .exec(ExecRequest::new(["python3", "-c", &script]))
+            .await;
+        assert_eq!(
+            result.expect("it runs").stdout.text(),
+            "refused\n[(1, 'lo')]\n"
+        );
     }
     let mut spec = machine.spec();
     spec.network = Network::Unlimited;
-    let error = machine.provider.create(&spec).await.err().expect("nobody allowed it");
+    let error = machine
+        .provider
+        .create(&spec)
+        .await
+        .err()
+        .expect("nobody allowed it");
     assert!(matches!(error, SandboxError::Invalid(_)), "{error:?}");
 
     let mut settings = settings();
@@ -139,8 +189,16 @@ async fn the_machine_cannot_be_reached_by_the_network() {
     let mut spec = machine.spec();
     spec.network = Network::Unlimited;
     let runtime = machine.make(&spec).await;
-    let result = runtime.exec(ExecRequest::new(["python3", "-c", &script])).await;
-    assert!(result.expect("it runs").stdout.text().starts_with("reached"));
+    let result = runtime
+        .exec(ExecRequest::new(["python3", "-c", &script]))
+        .await;
+    assert!(
+        result
+            .expect("it runs")
+            .stdout
+            .text()
+            .starts_with("reached")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,12 +211,20 @@ async fn landlock_is_on_where_it_is_said_to_be() {
     settings.landlock = LandlockUse::Required;
     let pool = crate::machine::pool();
     let required = unstall_sandbox_core::runtime::Bubblewrap::probe(settings.clone(), pool).await;
-    assert_eq!(required.is_ok(), isolation.landlock, "required means required");
+    assert_eq!(
+        required.is_ok(),
+        isolation.landlock,
+        "required means required"
+    );
     if let Ok(required) = required {
         use unstall_sandbox_core::ports::runtimes::RuntimeProvider;
         let runtime = required.create(&machine.spec()).await.expect("a runtime");
         // Both guards stand, and what is allowed goes through both.
-        let said = says(&*runtime, "echo x > a && mkdir d && mv a d/b && cat d/b && echo x > /usr/a || echo guarded").await;
+        let said = says(
+            &*runtime,
+            "echo x > a && mkdir d && mv a d/b && cat d/b && echo x > /usr/a || echo guarded",
+        )
+        .await;
         assert_eq!(said, "x\nguarded");
     }
     settings.landlock = LandlockUse::Off;
@@ -175,9 +241,17 @@ async fn a_mount_that_is_not_there_is_an_error_that_names_it() {
         target: "/mnt/x".into(),
         writable: false,
     });
-    let error = machine.provider.create(&spec).await.err().expect("it can't be mounted");
+    let error = machine
+        .provider
+        .create(&spec)
+        .await
+        .err()
+        .expect("it can't be mounted");
     let text = error.to_string();
-    assert!(matches!(error, SandboxError::Unavailable { .. }), "{error:?}");
+    assert!(
+        matches!(error, SandboxError::Unavailable { .. }),
+        "{error:?}"
+    );
     assert!(text.contains("/no/such/folder"), "{text}");
 }
 
@@ -190,7 +264,11 @@ async fn secrets_of_a_command_are_in_its_environment_alone() {
     request.env = request.env.with("TOKEN", secret);
     let result = runtime.exec(request).await.expect("it runs");
     assert_eq!(result.stdout.text(), secret);
-    let later = says(&*runtime, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' ' '").await;
+    let later = says(
+        &*runtime,
+        "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' ' '",
+    )
+    .await;
     assert!(!later.contains(secret), "{later}");
     let mut request = ExecRequest::new(["no-such-program", secret]);
     request.env = request.env.with("TOKEN", secret);

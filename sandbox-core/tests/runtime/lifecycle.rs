@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use unstall_sandbox_core::domain::{RuntimeState, SandboxError};
-use unstall_sandbox_core::ports::runtimes::LiveRuntime;
 
 use crate::machine::{LONG, Machine, mark, processes_with, says, shell, wait_for_processes};
 
@@ -21,15 +20,28 @@ async fn a_stopped_runtime_runs_nothing_and_starts_again_with_its_tree() {
     let (ended, ()) = tokio::join!(runtime.exec(command), async {
         wait_for_processes(&mark, 1).await;
         runtime.stop().await.expect("it stops");
-        assert_eq!(processes_with(&mark), 0, "something runs in a stopped runtime");
+        assert_eq!(
+            processes_with(&mark),
+            0,
+            "something runs in a stopped runtime"
+        );
     });
-    assert!(matches!(ended, Err(SandboxError::NotRunning { .. })), "{ended:?}");
-    assert_eq!(runtime.state().await.expect("a state"), RuntimeState::Stopped);
+    assert!(
+        matches!(ended, Err(SandboxError::NotRunning { .. })),
+        "{ended:?}"
+    );
+    assert_eq!(
+        runtime.state().await.expect("a state"),
+        RuntimeState::Stopped
+    );
     let refused = runtime.exec(shell("true")).await;
     assert!(matches!(refused, Err(SandboxError::NotRunning { .. })));
     runtime.start().await.expect("it starts");
     runtime.start().await.expect("it runs already");
-    assert_eq!(says(&*runtime, "cat file; cat /tmp/file 2>/dev/null || echo new").await, "kept\nnew");
+    assert_eq!(
+        says(&*runtime, "cat file; cat /tmp/file 2>/dev/null || echo new").await,
+        "kept\nnew"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +49,10 @@ async fn a_runtime_that_was_killed_says_so_and_can_be_started_again() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
     let mark = mark();
-    let events = runtime.stream(shell(&format!("sleep {mark}"))).await.expect("it begins");
+    let events = runtime
+        .stream(shell(&format!("sleep {mark}")))
+        .await
+        .expect("it begins");
     wait_for_processes(&mark, 1).await;
     // Its first process is the grandparent of the command: command, first of its namespace, supervisor.
     let supervisor = ancestor(&mark, 2);
@@ -58,17 +73,25 @@ fn ancestor(argument: &str, generations: u32) -> i32 {
     let entries = std::fs::read_dir("/proc").expect("it is there").flatten();
     let mut found = entries.filter_map(|entry| {
         let arguments = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let has = arguments.split(|byte| *byte == 0).any(|part| part == argument.as_bytes());
-        has.then(|| entry.file_name().to_string_lossy().parse::<i32>().ok()).flatten()
+        let has = arguments
+            .split(|byte| *byte == 0)
+            .any(|part| part == argument.as_bytes());
+        has.then(|| entry.file_name().to_string_lossy().parse::<i32>().ok())
+            .flatten()
     });
     let mut pid = found.next().expect("it runs");
     let parent = |pid: i32| -> i32 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
         let (_, rest) = stat.rsplit_once(") ").expect("its name ends");
-        rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()).expect("a number")
+        rest.split(' ')
+            .nth(1)
+            .and_then(|parent| parent.parse().ok())
+            .expect("a number")
     };
     // The shell may have become the sleep itself, or have it as a child.
-    if std::fs::read(format!("/proc/{}/cmdline", parent(pid))).is_ok_and(|line| line.starts_with(b"sh\0")) {
+    if std::fs::read(format!("/proc/{}/cmdline", parent(pid)))
+        .is_ok_and(|line| line.starts_with(b"sh\0"))
+    {
         pid = parent(pid);
     }
     for _ in 0..generations {
@@ -82,7 +105,10 @@ async fn a_runtime_that_nobody_has_any_more_ends() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
     let mark = mark();
-    let events = runtime.stream(shell(&format!("sleep {mark}"))).await.expect("it begins");
+    let events = runtime
+        .stream(shell(&format!("sleep {mark}")))
+        .await
+        .expect("it begins");
     wait_for_processes(&mark, 1).await;
     drop(machine);
     drop(runtime);
@@ -102,12 +128,23 @@ async fn a_runtime_that_is_dropped_while_it_is_made_leaves_nothing() {
         let made = tokio::time::timeout(Duration::from_millis(delay_ms), making).await;
         if let Ok(made) = made {
             let name = made.expect("it is made").backend_id().clone();
-            machine.provider.destroy(&name).await.expect("it is destroyed");
+            machine
+                .provider
+                .destroy(&name)
+                .await
+                .expect("it is destroyed");
         }
         // The target is an argument of bwrap.
         wait_for_processes(&format!("/mnt/{mark}"), 0).await;
     }
-    assert!(machine.provider.list(&Default::default()).await.expect("a list").is_empty());
+    assert!(
+        machine
+            .provider
+            .list(&Default::default())
+            .await
+            .expect("a list")
+            .is_empty()
+    );
 }
 
 /// Run as a program of its own by the test below: makes a runtime, starts a command, and waits.
@@ -131,14 +168,22 @@ async fn runtimes_die_with_the_process_that_made_them() {
     let mark = mark();
     let program = std::env::current_exe().expect("a path");
     let mut worker = Command::new(program)
-        .args(["--ignored", "--exact", "lifecycle::holds_a_runtime_until_it_is_killed", "--nocapture"])
+        .args([
+            "--ignored",
+            "--exact",
+            "lifecycle::holds_a_runtime_until_it_is_killed",
+            "--nocapture",
+        ])
         .env("UNSTALL_TEST_MARK", &mark)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
     let said = BufReader::new(worker.stderr.take().expect("a pipe"));
-    let begun = said.lines().map_while(Result::ok).any(|line| line.contains("begun"));
+    let begun = said
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.contains("begun"));
     assert!(begun, "the worker never began");
     worker.kill().expect("it is killed");
     worker.wait().expect("it ends");
@@ -146,7 +191,10 @@ async fn runtimes_die_with_the_process_that_made_them() {
     // The next start finds and removes the groups of the one that is gone.
     let _machine = Machine::bubblewrap().await;
     let own = format!("unstall-sandbox-{}-", worker.id());
-    let left = std::fs::read_dir("/sys/fs/cgroup/memory").into_iter().flatten().flatten();
+    let left = std::fs::read_dir("/sys/fs/cgroup/memory")
+        .into_iter()
+        .flatten()
+        .flatten();
     let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own));
     assert_eq!(left.count(), 0);
 }

@@ -8,7 +8,10 @@ async fn python(runtime: &dyn LiveRuntime, script: &str) -> (i32, String) {
     let mut request = ExecRequest::new(["python3", "-c", script]);
     request.timeout = LONG;
     let result = runtime.exec(request).await.expect("it runs");
-    (result.exit_code, result.stdout.text() + &result.stderr.text())
+    (
+        result.exit_code,
+        result.stdout.text() + &result.stderr.text(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +23,10 @@ async fn memory_of_all_commands_is_limited_and_the_runtime_survives_it() {
         ..Resources::default()
     };
     let runtime = machine.make(&spec).await;
-    assert_eq!(python(&*runtime, "print(len(bytearray(10 << 20)))").await.0, 0);
+    assert_eq!(
+        python(&*runtime, "print(len(bytearray(10 << 20)))").await.0,
+        0
+    );
     let (exit_code, said) = python(&*runtime, "print(len(bytearray(300 << 20)))").await;
     assert_ne!(exit_code, 0, "{said}");
     assert_eq!(says(&*runtime, "echo still").await, "still");
@@ -75,7 +81,10 @@ async fn a_destroyed_runtime_leaves_no_control_group() {
     };
     let groups = || {
         let name = spec.id.to_string();
-        let trees = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        let trees = std::fs::read_dir("/sys/fs/cgroup")
+            .into_iter()
+            .flatten()
+            .flatten();
         let folders = trees.flat_map(|tree| walk(&tree.path(), 3));
         folders.filter(|folder| folder.ends_with(&name)).count()
     };
@@ -84,7 +93,11 @@ async fn a_destroyed_runtime_leaves_no_control_group() {
     if machine.provider.capabilities().isolation.cgroup {
         assert!(groups() > 0);
     }
-    machine.provider.destroy(runtime.backend_id()).await.expect("it is destroyed");
+    machine
+        .provider
+        .destroy(runtime.backend_id())
+        .await
+        .expect("it is destroyed");
     assert_eq!(groups(), 0);
 }
 

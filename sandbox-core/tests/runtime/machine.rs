@@ -120,7 +120,9 @@ pub(crate) fn processes_with(argument: &str) -> usize {
     let with = entries.flatten().filter(|entry| {
         // A process may be gone meanwhile.
         let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        arguments.split(|byte| *byte == 0).any(|part| part == argument.as_bytes())
+        arguments
+            .split(|byte| *byte == 0)
+            .any(|part| part == argument.as_bytes())
     });
     with.count()
 }
@@ -129,7 +131,10 @@ pub(crate) fn processes_with(argument: &str) -> usize {
 pub(crate) async fn wait_for_processes(argument: &str, count: usize) {
     let begun = Instant::now();
     while processes_with(argument) != count {
-        assert!(begun.elapsed() < LONG, "never {count} processes with {argument}");
+        assert!(
+            begun.elapsed() < LONG,
+            "never {count} processes with {argument}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

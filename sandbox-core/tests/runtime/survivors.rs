@@ -48,8 +48,8 @@ async fn what_a_command_leaves_behind_ends_when_it_ends() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
     let mark = mark();
-    let said = says(&*runtime, &format!("setsid nohup sleep {mark} >/dev/null 2>&1 & echo $!"));
-    assert!(!said.await.is_empty());
+    let script = format!("setsid nohup sleep {mark} >/dev/null 2>&1 & echo $!");
+    assert!(!says(&*runtime, &script).await.is_empty());
     assert_eq!(processes_with(&mark), 0, "a daemon is left");
 }
 
@@ -74,7 +74,10 @@ async fn commands_see_neither_each_other_nor_what_started_them() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
     let mark = mark();
-    let beside = runtime.stream(shell(&format!("sleep {mark}"))).await.expect("it begins");
+    let beside = runtime
+        .stream(shell(&format!("sleep {mark}")))
+        .await
+        .expect("it begins");
     wait_for_processes(&mark, 1).await;
     let seen = says(&*runtime, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await;
     assert!(!seen.contains(&mark), "{seen}");
@@ -96,13 +99,20 @@ async fn no_zombie_is_left_of_many_commands() {
     }
     let zombies = || {
         let entries = std::fs::read_dir("/proc").expect("it is there").flatten();
-        let stats = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        let stats =
+            entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         let ours = std::process::id().to_string();
         let supervised: Vec<String> = stats.filter(|stat| stat.contains(") Z ")).collect();
-        supervised.into_iter().filter(|stat| {
-            let parent = stat.rsplit(") Z ").next().and_then(|rest| rest.split(' ').next());
-            stat.contains("(unstall-sandbox") || parent == Some(&*ours)
-        }).count()
+        supervised
+            .into_iter()
+            .filter(|stat| {
+                let parent = stat
+                    .rsplit(") Z ")
+                    .next()
+                    .and_then(|rest| rest.split(' ').next());
+                stat.contains("(unstall-sandbox") || parent == Some(&*ours)
+            })
+            .count()
     };
     let begun = std::time::Instant::now();
     while zombies() > 0 {
