@@ -203,7 +203,11 @@ fn end_of_characters(bytes: &[u8]) -> usize {
             _ => 1,
         };
         let is_cut = length > back;
-        return if is_cut { bytes.len() - back } else { bytes.len() };
+        return if is_cut {
+            bytes.len() - back
+        } else {
+            bytes.len()
+        };
     }
     bytes.len() // no UTF-8 anyway
 }
