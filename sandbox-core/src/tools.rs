@@ -131,6 +131,11 @@ fn schema_of<T: JsonSchema>() -> Value {
     // Names of our types, and notes on them, are nothing for a model.
     schema.remove("title");
     schema.remove("description");
+    // Some models want it also where there is nothing to give.
+    schema
+        .ensure_object()
+        .entry("properties")
+        .or_insert_with(|| json!({}));
     schema.to_value()
 }
 
@@ -218,7 +223,9 @@ impl ToolName {
             Self::Run => {
                 "Runs a command in the sandbox of the working tree, and answers its exit code and output. Long output loses its middle."
             }
-            Self::RunTests => "Runs the repository's tests, by what its files say or by what is named.",
+            Self::RunTests => {
+                "Runs the repository's tests, by what its files say or by what is named."
+            }
             Self::GitStatus => {
                 "Tells the branch, the last commit, and what differs from it in the working tree."
             }

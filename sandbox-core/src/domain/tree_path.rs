@@ -45,7 +45,9 @@ impl TreePath {
         if parts().any(|part| part == b"..") {
             return refuse("give it from the tree's root on, without ..");
         }
-        let plain: Vec<&[u8]> = parts().filter(|part| !matches!(*part, b"" | b".")).collect();
+        let plain: Vec<&[u8]> = parts()
+            .filter(|part| !matches!(*part, b"" | b"."))
+            .collect();
         Ok(Self(plain.join(&b'/')))
     }
 
@@ -193,7 +195,11 @@ mod tests {
             (".github/x", false),
             (".gitignore", false),
         ] {
-            assert_eq!(TreePath::parse(given).expect(given).is_gits_own(), is_gits, "{given}");
+            assert_eq!(
+                TreePath::parse(given).expect(given).is_gits_own(),
+                is_gits,
+                "{given}"
+            );
         }
     }
 

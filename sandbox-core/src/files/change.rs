@@ -14,10 +14,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use uuid::Uuid;
 
+use super::Abandoned;
 use super::root::{
     Links, TreeRoot, kind_of, names_in, stat_at, stat_of, system_error, version_of, wrong_kind,
 };
-use super::Abandoned;
 use super::system_error::of_system;
 use crate::domain::TreePath;
 use crate::ports::files::{EntryKind, Expected, FilesError, Written};
@@ -212,7 +212,8 @@ struct Unfinished<'a> {
 impl<'a> Unfinished<'a> {
     fn create(root: &'a TreeRoot) -> Result<Self, Errno> {
         let name = format!("{UNFINISHED}{}", Uuid::new_v4().simple());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(rustix::fs::openat(root.fd(), name.as_str(), flags, mode)?);
         Ok(Self {

@@ -11,7 +11,9 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp,
+};
 use rustix::io::Errno;
 
 use super::system_error::of_system;
@@ -43,11 +45,12 @@ pub(super) enum Links {
 impl TreeRoot {
     pub(super) fn open(path: &Path) -> Result<Self, FilesError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| FilesError::System {
-            doing: "opening the tree",
-            path: path.display().to_string(),
-            source: errno.into(),
-        })?;
+        let fd =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| FilesError::System {
+                doing: "opening the tree",
+                path: path.display().to_string(),
+                source: errno.into(),
+            })?;
         Ok(Self { fd })
     }
 

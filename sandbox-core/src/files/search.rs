@@ -7,9 +7,9 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use ignore::overrides::{Override, OverrideBuilder};
 
+use super::Abandoned;
 use super::root::{Links, TreeRoot};
 use super::walk::Walk;
-use super::Abandoned;
 use crate::domain::TreePath;
 use crate::ports::files::{FilesError, Hit, SearchFound, SearchRequest};
 
@@ -198,13 +198,21 @@ mod tests {
         file.write_all(b"more").expect("written");
         let read = |file: &std::fs::File, ends: Instant, abandoned: &Abandoned| {
             let file = file.try_clone().expect("a descriptor");
-            Stoppable { file, ends, abandoned }.read(&mut [0; 2]).is_ok()
+            Stoppable {
+                file,
+                ends,
+                abandoned,
+            }
+            .read(&mut [0; 2])
+            .is_ok()
         };
         let later = Instant::now() + Duration::from_secs(3600);
         let abandoned = Abandoned::default();
         assert!(read(&file, later, &abandoned));
         assert!(!read(&file, Instant::now(), &abandoned));
-        abandoned.0.store(true, std::sync::atomic::Ordering::Release);
+        abandoned
+            .0
+            .store(true, std::sync::atomic::Ordering::Release);
         assert!(!read(&file, later, &abandoned));
     }
 

@@ -57,7 +57,11 @@ impl<'a> Walk<'a> {
     ) -> Result<Self, FilesError> {
         let entry = root.stat(start)?;
         if !matches!(entry.kind, EntryKind::Folder | EntryKind::File) {
-            return Err(super::root::wrong_kind(start, entry.kind, "a folder or a file"));
+            return Err(super::root::wrong_kind(
+                start,
+                entry.kind,
+                "a folder or a file",
+            ));
         }
         let mut walk = Self {
             root,
@@ -97,7 +101,9 @@ impl<'a> Walk<'a> {
         let failed = |errno| of_system("listing", &folder.path, errno);
         let (names, is_cut) = names_in(&opened).map_err(failed)?;
         self.folders_skipped += u64::from(is_cut);
-        let has_rules = names.iter().any(|(name, _)| RULES.contains(&name.as_slice()));
+        let has_rules = names
+            .iter()
+            .any(|(name, _)| RULES.contains(&name.as_slice()));
         let rules = if has_rules {
             self.rules_in(&folder.path, folder.rules.clone())
         } else {

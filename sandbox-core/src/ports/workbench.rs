@@ -44,8 +44,7 @@ pub trait Workbench: FileAccess {
     fn diff(&self, base: DiffBase, bytes_max: usize) -> Answer<'_, TreeDiff, WorkbenchError>;
 
     /// Commits these paths, or all changes if none is named, in its user's name.
-    fn commit(&self, message: String, paths: Vec<PathBuf>)
-    -> Answer<'_, CommitId, WorkbenchError>;
+    fn commit(&self, message: String, paths: Vec<PathBuf>) -> Answer<'_, CommitId, WorkbenchError>;
 
     /// Pushes its branch to the origin.
     fn push(&self) -> Answer<'_, Pushed, WorkbenchError>;

@@ -25,7 +25,11 @@ pub(super) async fn run(bench: &dyn Workbench, input: RunInput) -> Result<Value,
     } else {
         CommandKind::Read
     };
-    let mut request = request(input.command, &TreePath::parse(&input.cwd)?, input.timeout_s);
+    let mut request = request(
+        input.command,
+        &TreePath::parse(&input.cwd)?,
+        input.timeout_s,
+    );
     request.stdin = input.stdin.map(String::into_bytes);
     Ok(told(bench.exec(request, kind).await?))
 }

@@ -47,7 +47,10 @@ mod tests {
         let (cut, is_cut) = head_and_tail(text, 260);
         assert!(is_cut && cut.starts_with(&"a".repeat(100)) && cut.ends_with(&"z".repeat(100)));
         assert!(cut.contains("\n[… 1000 characters left out …]\n"), "{cut}");
-        assert_eq!(head_and_tail("äöü".to_owned(), 3), ("äöü".to_owned(), false));
+        assert_eq!(
+            head_and_tail("äöü".to_owned(), 3),
+            ("äöü".to_owned(), false)
+        );
     }
 
     proptest! {

@@ -36,8 +36,8 @@ pub(super) enum ToolFailure {
         /// How often.
         times: usize,
     },
-    /// The file is too large to be edited.
-    #[error("{path} is larger than {bytes_max} bytes; edit it by a command")]
+    /// The file is too large for a tool, or would become so.
+    #[error("{path} has or would have more than {bytes_max} bytes; use a command for it")]
     TooLarge {
         /// The file.
         path: String,

@@ -31,6 +31,9 @@ pub(super) async fn read_file(
     let (text, is_utf8) = read.text();
     let lines = numbered(&text, input.first_line.max(1), input.lines_max.max(1));
     if lines.shown == 0 && lines.total + 1 < input.first_line {
+        if read.is_truncated {
+            return Err(too_large(&path));
+        }
         return Err(ToolFailure::PastTheEnd {
             path: path.to_string(),
             lines: lines.total,
@@ -122,10 +125,7 @@ pub(super) async fn str_replace(
     let path = TreePath::parse(&input.path)?;
     let read = files.read(path.clone(), FILE_BYTES_MAX).await?;
     if read.is_truncated {
-        return Err(ToolFailure::TooLarge {
-            path: path.to_string(),
-            bytes_max: FILE_BYTES_MAX,
-        });
+        return Err(too_large(&path));
     }
     // Bytes, so that what else is in the file stays as it is, whatever its encoding.
     let found = places_of(&read.bytes, input.old.as_bytes());
@@ -139,6 +139,11 @@ pub(super) async fn str_replace(
             times: found.len(),
         });
     }
+    // A short text that is everywhere, replaced by a long one, would take all memory.
+    let growth = found.len().saturating_mul(input.new.len());
+    if read.bytes.len().saturating_add(growth) > 2 * FILE_BYTES_MAX {
+        return Err(too_large(&path));
+    }
     let lines_before = read.bytes[..*first].iter().filter(|byte| **byte == b'\n');
     let first_line = lines_before.count() + 1;
     let new = replaced(&read.bytes, &found, input.old.len(), input.new.as_bytes());
@@ -151,6 +156,13 @@ pub(super) async fn str_replace(
         "replaced": found.len(),
         "first_line": first_line,
     }))
+}
+
+fn too_large(path: &TreePath) -> ToolFailure {
+    ToolFailure::TooLarge {
+        path: path.to_string(),
+        bytes_max: FILE_BYTES_MAX,
+    }
 }
 
 /// Where `wanted`, which isn't empty, begins in `bytes`, without overlaps.
@@ -220,7 +232,12 @@ pub(super) async fn search(
     let mut hits = Vec::new();
     let mut is_truncated = found.is_truncated;
     for hit in found.hits {
-        let line = format!("{}:{}:{}", escaped(hit.path.as_bytes()), hit.line, hit.snippet);
+        let line = format!(
+            "{}:{}:{}",
+            escaped(hit.path.as_bytes()),
+            hit.line,
+            hit.snippet
+        );
         chars += line.chars().count() + 1;
         if chars > CHARS_MAX {
             is_truncated = true;

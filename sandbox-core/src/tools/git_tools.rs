@@ -50,10 +50,7 @@ fn told(change: &Change) -> Value {
     told
 }
 
-pub(super) async fn diff(
-    bench: &dyn Workbench,
-    input: GitDiffInput,
-) -> Result<Value, ToolFailure> {
+pub(super) async fn diff(bench: &dyn Workbench, input: GitDiffInput) -> Result<Value, ToolFailure> {
     let base = match input.base {
         None => DiffBase::Head,
         Some(base) => DiffBase::ForkOf(BaseRef::parse(&base)?),

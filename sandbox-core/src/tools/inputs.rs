@@ -1,7 +1,7 @@
 //! What each tool is given. The comments here are what a model reads in the tools' schemas.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::test_framework::TestFramework;
 use crate::domain::CommandKind;
@@ -103,7 +103,7 @@ pub(super) struct RunInput {
 }
 
 /// What a command does to the working tree.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RunKind {
     Read,

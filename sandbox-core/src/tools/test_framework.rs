@@ -79,7 +79,8 @@ pub(super) async fn detect(
         });
         let mut says_so = tests;
         for settings in ["pyproject.toml", "setup.cfg"] {
-            says_so = says_so || (has(settings) && text_of(files, folder, settings).await?.contains("pytest"));
+            says_so = says_so
+                || (has(settings) && text_of(files, folder, settings).await?.contains("pytest"));
         }
         if says_so {
             found.push(TestFramework::Pytest);

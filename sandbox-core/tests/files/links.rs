@@ -17,7 +17,16 @@ async fn links_within_the_tree_are_followed_for_reading() {
         let read = grounds.files.read(path(name), 10).await.expect(name);
         assert_eq!(read.bytes, b"here");
     }
-    assert_eq!(grounds.files.list(path("folder"), 5).await.expect("listed").entries.len(), 1);
+    assert_eq!(
+        grounds
+            .files
+            .list(path("folder"), 5)
+            .await
+            .expect("listed")
+            .entries
+            .len(),
+        1
+    );
     let entry = grounds.files.stat(path("folder")).await.expect("told");
     assert_eq!(entry.kind, EntryKind::Link);
 }
@@ -32,15 +41,30 @@ async fn links_out_of_the_tree_lead_nowhere() {
     // Even an absolute one into the tree: it would lead elsewhere in a sandbox.
     grounds.put("inside", "x");
     grounds.link("home", grounds.tree().join("inside"));
-    for name in ["absolute", "relative", "folder/secret", "deep/twice/secret", "home"] {
+    for name in [
+        "absolute",
+        "relative",
+        "folder/secret",
+        "deep/twice/secret",
+        "home",
+    ] {
         let refused = grounds.files.read(path(name), 10).await.expect_err(name);
-        assert!(matches!(refused, FilesError::LeadsOut { .. }), "{name}: {refused}");
+        assert!(
+            matches!(refused, FilesError::LeadsOut { .. }),
+            "{name}: {refused}"
+        );
         assert!(!refused.to_string().contains("outside"), "{refused}");
     }
     assert!(grounds.files.list(path("folder"), 5).await.is_err());
     for name in ["folder/new", "deep/twice/new", "absolute", "relative"] {
-        let written = grounds.files.write(path(name), b"x".to_vec(), Expected::Anything).await;
-        assert!(matches!(written, Err(FilesError::IsALink { .. })), "{name}: {written:?}");
+        let written = grounds
+            .files
+            .write(path(name), b"x".to_vec(), Expected::Anything)
+            .await;
+        assert!(
+            matches!(written, Err(FilesError::IsALink { .. })),
+            "{name}: {written:?}"
+        );
     }
     assert!(grounds.files.remove(path("folder/secret")).await.is_err());
     assert!(grounds.files.make_folder(path("folder/new")).await.is_err());
@@ -69,7 +93,10 @@ async fn a_dangling_link_is_told_and_never_written_through() {
         let expected = format!(
             "nothing was changed at {name}, as {name} is a link to {target}; give the path that it leads to"
         );
-        let refused = grounds.files.write(path(name), b"x".to_vec(), Expected::Anything).await;
+        let refused = grounds
+            .files
+            .write(path(name), b"x".to_vec(), Expected::Anything)
+            .await;
         assert_eq!(refused.expect_err("a link").to_string(), expected);
     }
     assert!(!grounds.tree().join("nothing").exists());
@@ -135,7 +162,9 @@ async fn links_swapped_in_while_writing_lead_nowhere() {
     let mut written = 0;
     for round in 0..2000 {
         let content = format!("round {round}").into_bytes();
-        let write = grounds.files.write(path("folder/file"), content, Expected::Anything);
+        let write = grounds
+            .files
+            .write(path("folder/file"), content, Expected::Anything);
         if write.await.is_ok() {
             written += 1;
         }

@@ -1,9 +1,5 @@
 //! Files of a real tree, with commands in it that do their worst: nothing leads out of it, nothing is
 //! half written, nothing waits for ever.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests look at the disk beside what they test, on threads of their own"
-)]
 
 use std::path::Path;
 
@@ -62,13 +58,18 @@ impl Grounds {
 
     /// Nothing was changed beside the tree, and no unfinished file is in it.
     fn assert_unharmed(&self) {
-        let outside: Vec<_> = std::fs::read_dir(self.outside()).expect("a folder").collect();
+        let outside: Vec<_> = std::fs::read_dir(self.outside())
+            .expect("a folder")
+            .collect();
         assert_eq!(outside.len(), 1, "{outside:?}");
         let secret = std::fs::read_to_string(self.outside().join("secret"));
         assert_eq!(secret.expect("a file"), "secret");
         for entry in std::fs::read_dir(self.tree()).expect("a tree") {
             let name = entry.expect("an entry").file_name();
-            assert!(!name.to_string_lossy().starts_with(".unstall-write-"), "{name:?}");
+            assert!(
+                !name.to_string_lossy().starts_with(".unstall-write-"),
+                "{name:?}"
+            );
         }
     }
 }

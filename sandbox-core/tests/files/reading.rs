@@ -12,14 +12,26 @@ use super::{Grounds, mkfifo, path};
 async fn a_file_is_read_up_to_a_bound_and_what_is_cut_is_told() {
     let grounds = Grounds::new().await;
     grounds.put("a/b.txt", "grüße");
-    let whole = grounds.files.read(path("a/b.txt"), 7).await.expect("a file");
+    let whole = grounds
+        .files
+        .read(path("a/b.txt"), 7)
+        .await
+        .expect("a file");
     assert_eq!(whole.text(), ("grüße".into(), true));
     assert!(!whole.is_truncated && whole.size_bytes == 7);
-    let part = grounds.files.read(path("a/b.txt"), 3).await.expect("a file");
+    let part = grounds
+        .files
+        .read(path("a/b.txt"), 3)
+        .await
+        .expect("a file");
     // The third byte is the first of `ü`.
     assert_eq!(part.text(), ("gr".into(), true));
     assert!(part.is_truncated && part.size_bytes == 7);
-    let none = grounds.files.read(path("a/b.txt"), 0).await.expect("a file");
+    let none = grounds
+        .files
+        .read(path("a/b.txt"), 0)
+        .await
+        .expect("a file");
     assert!(none.bytes.is_empty() && none.is_truncated);
 }
 
@@ -27,7 +39,11 @@ async fn a_file_is_read_up_to_a_bound_and_what_is_cut_is_told() {
 async fn bytes_that_are_no_utf8_are_told() {
     let grounds = Grounds::new().await;
     grounds.put("latin1", b"gr\xfc\xdfe");
-    let read = grounds.files.read(path("latin1"), 100).await.expect("a file");
+    let read = grounds
+        .files
+        .read(path("latin1"), 100)
+        .await
+        .expect("a file");
     assert_eq!(read.text(), ("gr\u{fffd}\u{fffd}e".into(), false));
     assert_eq!(read.bytes, b"gr\xfc\xdfe");
 }
@@ -55,7 +71,11 @@ async fn a_folder_is_listed_by_name_with_kinds_sizes_and_where_links_lead() {
     grounds.put("a/x", "");
     grounds.link("c", "/nowhere\n");
     mkfifo(&grounds.tree().join("d"));
-    let listing = grounds.files.list(TreePath::root(), 10).await.expect("a folder");
+    let listing = grounds
+        .files
+        .list(TreePath::root(), 10)
+        .await
+        .expect("a folder");
     assert!(!listing.is_truncated);
     let told: Vec<_> = listing
         .entries
@@ -70,11 +90,25 @@ async fn a_folder_is_listed_by_name_with_kinds_sizes_and_where_links_lead() {
     ];
     assert_eq!(told, expected);
     assert_eq!(listing.entries[1].size_bytes, 5);
-    assert_eq!(listing.entries[2].link_target.as_deref(), Some(&b"/nowhere\n"[..]));
-    let part = grounds.files.list(TreePath::root(), 2).await.expect("a folder");
+    assert_eq!(
+        listing.entries[2].link_target.as_deref(),
+        Some(&b"/nowhere\n"[..])
+    );
+    let part = grounds
+        .files
+        .list(TreePath::root(), 2)
+        .await
+        .expect("a folder");
     assert!(part.is_truncated && part.entries.len() == 2);
-    let refused = grounds.files.list(path("b"), 10).await.expect_err("no folder");
-    assert!(matches!(refused, FilesError::WrongKind { is: "a file", .. }), "{refused}");
+    let refused = grounds
+        .files
+        .list(path("b"), 10)
+        .await
+        .expect_err("no folder");
+    assert!(
+        matches!(refused, FilesError::WrongKind { is: "a file", .. }),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -84,8 +118,16 @@ async fn names_of_any_bytes_can_be_listed_read_and_removed() {
     for name in names {
         std::fs::write(grounds.tree().join(OsStr::from_bytes(name)), name).expect("a file");
     }
-    let listing = grounds.files.list(TreePath::root(), 10).await.expect("a folder");
-    let told: Vec<_> = listing.entries.iter().map(|entry| entry.name.as_slice()).collect();
+    let listing = grounds
+        .files
+        .list(TreePath::root(), 10)
+        .await
+        .expect("a folder");
+    let told: Vec<_> = listing
+        .entries
+        .iter()
+        .map(|entry| entry.name.as_slice())
+        .collect();
     assert_eq!(told, names);
     for name in names {
         let path = TreePath::parse(name).expect("a path");
@@ -93,7 +135,10 @@ async fn names_of_any_bytes_can_be_listed_read_and_removed() {
         assert_eq!(read.bytes, name);
         grounds.files.remove(path).await.expect("removed");
     }
-    assert_eq!(std::fs::read_dir(grounds.tree()).expect("a tree").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(grounds.tree()).expect("a tree").count(),
+        0
+    );
 }
 
 #[tokio::test]

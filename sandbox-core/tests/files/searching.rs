@@ -38,7 +38,12 @@ async fn lines_are_found_by_path_and_number() {
     let all = found(&grounds, request(r"\bfn\b")).await;
     assert_eq!(
         lines(&all),
-        [".hidden:1:fn", "a/c.rs:1:// fn", "b.rs:1:fn one() {}", "b.rs:2:fn two() {}"]
+        [
+            ".hidden:1:fn",
+            "a/c.rs:1:// fn",
+            "b.rs:1:fn one() {}",
+            "b.rs:2:fn two() {}"
+        ]
     );
     assert!(!all.is_truncated && !all.is_out_of_time);
     assert_eq!((all.files_searched, all.skipped), (3, 0));
@@ -68,7 +73,10 @@ async fn glob_case_and_place_narrow_a_search() {
         within: path("deep"),
         ..request("word")
     };
-    assert_eq!(lines(&found(&grounds, any_case).await), ["deep/b.rs:1:Word"]);
+    assert_eq!(
+        lines(&found(&grounds, any_case).await),
+        ["deep/b.rs:1:Word"]
+    );
     let one_file = SearchRequest {
         within: path("a.py"),
         ..request("Word")
@@ -82,7 +90,14 @@ async fn ignore_files_hold_git_is_left_out_and_links_are_not_followed() {
     grounds.put(".gitignore", "/target\n*.log\n!kept.log\n");
     grounds.put("deep/.gitignore", "local\n");
     for name in [
-        "target/x", "a.log", "kept.log", "deep/target/x", "deep/local", "deep/b.log", ".git/config", "local",
+        "target/x",
+        "a.log",
+        "kept.log",
+        "deep/target/x",
+        "deep/local",
+        "deep/b.log",
+        ".git/config",
+        "local",
     ] {
         grounds.put(name, "word");
     }
@@ -90,12 +105,18 @@ async fn ignore_files_hold_git_is_left_out_and_links_are_not_followed() {
     grounds.link("alias", "local");
     grounds.link("deep/.ignore", "../../outside/secret");
     let searched = lines(&found(&grounds, request("word|secret")).await);
-    assert_eq!(searched, ["deep/target/x:1:word", "kept.log:1:word", "local:1:word"]);
+    assert_eq!(
+        searched,
+        ["deep/target/x:1:word", "kept.log:1:word", "local:1:word"]
+    );
     let below = SearchRequest {
         within: path("deep"),
         ..request("word")
     };
-    assert_eq!(lines(&found(&grounds, below).await), ["deep/target/x:1:word"]);
+    assert_eq!(
+        lines(&found(&grounds, below).await),
+        ["deep/target/x:1:word"]
+    );
     let by_name = SearchRequest {
         within: path("target"),
         ..request("word")
@@ -159,7 +180,11 @@ async fn what_is_no_pattern_is_told_with_the_reason() {
         ..request("x")
     };
     let too_large = request(r"\w{1000}{1000}{1000}");
-    for (bad, part) in [(request("a("), "pattern"), (too_large, "pattern"), (bad_glob, "glob")] {
+    for (bad, part) in [
+        (request("a("), "pattern"),
+        (too_large, "pattern"),
+        (bad_glob, "glob"),
+    ] {
         let Err(FilesError::Pattern { what, reason }) = grounds.files.search(bad).await else {
             panic!("it was taken");
         };
@@ -170,7 +195,10 @@ async fn what_is_no_pattern_is_told_with_the_reason() {
         ..request("x")
     };
     let refused = grounds.files.search(nowhere).await;
-    assert!(matches!(refused, Err(FilesError::NotFound { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(FilesError::NotFound { .. })),
+        "{refused:?}"
+    );
 }
 
 /// The pool has few threads: what nobody waits for must give its thread back.
@@ -193,5 +221,9 @@ async fn a_dropped_search_gives_its_thread_back() {
     }
     let asked = Instant::now();
     grounds.files.stat(path("0")).await.expect("told");
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        asked.elapsed()
+    );
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::{
-    BranchName, Capabilities, CommandKind, CommitId, SandboxError, TreePath, WorkspaceMode,
+    BranchName, Capabilities, CommandKind, CommitId, TreePath, WorkspaceMode,
 };
 use unstall_sandbox_core::files::TreeFiles;
 use unstall_sandbox_core::ports::Answer;
@@ -23,6 +23,9 @@ use unstall_sandbox_core::ports::workspaces::{
     Change, ChangeKind, DiffBase, Pushed, TreeDiff, TreeStatus,
 };
 use unstall_sandbox_core::tools::ToolBox;
+
+/// Programs that are really run; others only seem to be, as not every machine has them.
+const HERE: [&str; 5] = ["cat", "ls", "make", "seq", "true"];
 
 /// A tree with one commit on `work`, cloned from an origin beside it, and the tools for it.
 pub(crate) struct Place {
@@ -104,21 +107,28 @@ async fn put(path: &Path, content: impl AsRef<[u8]>) {
 }
 
 async fn git(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let output = tokio::process::Command::new("git")
+    let mut command = Command::new("git");
+    command
         .args(["-c", "user.name=A", "-c", "user.email=a@example.org"])
         .args(args)
         .current_dir(folder)
         .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .expect("git is installed");
+        .env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let output = output_of(command).await;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
+}
+
+async fn output_of(mut command: Command) -> Output {
+    command.stdin(Stdio::null());
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    ended
+        .await
+        .expect("no panic")
+        .expect("the program is there")
 }
 
 struct Bench {
@@ -162,22 +172,24 @@ impl Workbench for Bench {
     ) -> Answer<'_, ExecResult, WorkbenchError> {
         Box::pin(async move {
             let commands = Arc::clone(&self.commands);
-            commands.lock().expect("no panic").push((request.clone(), kind));
+            commands
+                .lock()
+                .expect("no panic")
+                .push((request.clone(), kind));
             let folder = self.tree.join(request.cwd.unwrap_or_default());
             let (program, args): (&OsString, _) = request.cmd.split_first().expect("a program");
-            let ran = tokio::process::Command::new(program)
-                .args(args)
-                .current_dir(folder)
-                .stdin(Stdio::null())
-                .output()
-                .await;
-            let Ok(output) = ran else {
-                return Err(SandboxError::CommandRejected {
-                    command: program.to_string_lossy().into_owned(),
-                    reason: "it isn't installed here",
-                }
-                .into());
-            };
+            if !HERE.iter().any(|here| program == here) {
+                return Ok(ExecResult {
+                    exit_code: 0,
+                    stdout: CapturedOutput::default(),
+                    stderr: CapturedOutput::default(),
+                    timed_out: false,
+                    truncated: false,
+                });
+            }
+            let mut command = Command::new(program);
+            command.args(args).current_dir(folder);
+            let output = output_of(command).await;
             let captured = |head| CapturedOutput {
                 head,
                 ..CapturedOutput::default()
@@ -230,23 +242,21 @@ impl Workbench for Bench {
         })
     }
 
-    fn commit(
-        &self,
-        message: String,
-        paths: Vec<PathBuf>,
-    ) -> Answer<'_, CommitId, WorkbenchError> {
+    fn commit(&self, message: String, paths: Vec<PathBuf>) -> Answer<'_, CommitId, WorkbenchError> {
         Box::pin(async move {
             let mut args = vec!["add", "-A", "--"];
             args.extend(paths.iter().map(|path| path.to_str().expect("a text")));
             self.git("adding", &args).await?;
-            self.git("committing", &["commit", "-q", "-m", &message]).await?;
+            self.git("committing", &["commit", "-q", "-m", &message])
+                .await?;
             self.head().await
         })
     }
 
     fn push(&self) -> Answer<'_, Pushed, WorkbenchError> {
         Box::pin(async move {
-            self.git("pushing", &["push", "-q", "origin", "HEAD"]).await?;
+            self.git("pushing", &["push", "-q", "origin", "HEAD"])
+                .await?;
             Ok(Pushed {
                 branch: self.branch().await?,
                 commit: self.head().await?,

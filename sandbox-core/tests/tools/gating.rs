@@ -33,7 +33,10 @@ async fn a_tool_that_isnt_there_can_not_be_called_either() {
     let place = Place::of(WorkspaceMode::Analysis).await;
     let input = json!({"path": "README.md", "content": "x"});
     let said = place.refused("sandbox_write_file", input).await;
-    assert!(said.contains("sandbox_write_file") && said.contains("there are sandbox_read_file"), "{said}");
+    assert!(
+        said.contains("sandbox_write_file") && said.contains("there are sandbox_read_file"),
+        "{said}"
+    );
     assert_eq!(place.content("README.md").await, "hello\n");
     assert!(!place.refused("rm", Value::Null).await.is_empty());
 }
@@ -53,13 +56,29 @@ async fn input_that_does_not_fit_the_schema_is_told() {
     let place = Place::of(WorkspaceMode::Edit).await;
     for (name, input, part) in [
         ("sandbox_read_file", json!({}), "missing field `path`"),
-        ("sandbox_read_file", json!({"path": "x", "lines": 3}), "unknown field `lines`"),
-        ("sandbox_git_push", json!({"branch": "main"}), "unknown field `branch`"),
+        (
+            "sandbox_read_file",
+            json!({"path": "x", "lines": 3}),
+            "unknown field `lines`",
+        ),
+        (
+            "sandbox_git_push",
+            json!({"branch": "main"}),
+            "unknown field `branch`",
+        ),
         ("sandbox_git_commit", json!({"message": " "}), "empty"),
         ("sandbox_open_pr", json!({"title": ""}), "empty"),
         ("sandbox_run", json!({"command": []}), "no program"),
-        ("sandbox_run", json!({"command": ["ls"], "kind": "x"}), "unknown variant"),
-        ("sandbox_str_replace", json!({"path": "README.md", "old": "", "new": ""}), "empty"),
+        (
+            "sandbox_run",
+            json!({"command": ["ls"], "kind": "x"}),
+            "unknown variant",
+        ),
+        (
+            "sandbox_str_replace",
+            json!({"path": "README.md", "old": "", "new": ""}),
+            "empty",
+        ),
         ("sandbox_read_file", json!([]), "see the tool's schema"),
     ] {
         let said = place.refused(name, input).await;

@@ -16,9 +16,18 @@ async fn a_command_runs_without_a_shell_where_it_is_told_to() {
         "command": ["ls", "-a", "$(x)", "."], "cwd": "deep", "timeout_s": 7, "stdin": "in", "kind": "read",
     });
     let answer = place.tools.call("sandbox_run", input).await;
-    assert_eq!((&answer["success"], &answer["exit_code"]), (&json!(false), &json!(2)));
-    assert!(answer["stdout"].as_str().expect("a text").contains("\nx\n"), "{answer}");
-    assert!(answer["stderr"].as_str().expect("a text").contains("$(x)"), "{answer}");
+    assert_eq!(
+        (&answer["success"], &answer["exit_code"]),
+        (&json!(false), &json!(2))
+    );
+    assert!(
+        answer["stdout"].as_str().expect("a text").contains("\nx\n"),
+        "{answer}"
+    );
+    assert!(
+        answer["stderr"].as_str().expect("a text").contains("$(x)"),
+        "{answer}"
+    );
     let commands = place.commands.lock().expect("no panic");
     let (request, kind) = &commands[0];
     assert_eq!(*kind, CommandKind::Read);
@@ -30,7 +39,9 @@ async fn a_command_runs_without_a_shell_where_it_is_told_to() {
 #[tokio::test]
 async fn what_nobody_has_classified_writes() {
     let place = Place::of(WorkspaceMode::Edit).await;
-    place.done("sandbox_run", json!({"command": ["true"]})).await;
+    place
+        .done("sandbox_run", json!({"command": ["true"]}))
+        .await;
     let commands = place.commands.lock().expect("no panic");
     let (request, kind) = &commands[0];
     assert_eq!((*kind, &request.cwd), (CommandKind::Write, &None));
@@ -39,7 +50,9 @@ async fn what_nobody_has_classified_writes() {
 #[tokio::test]
 async fn long_output_keeps_its_head_and_tail_and_says_so() {
     let place = Place::of(WorkspaceMode::Edit).await;
-    let answer = place.done("sandbox_run", json!({"command": ["seq", "100000"]})).await;
+    let answer = place
+        .done("sandbox_run", json!({"command": ["seq", "100000"]}))
+        .await;
     let stdout = answer["stdout"].as_str().expect("a text");
     assert_eq!(answer["is_truncated"], true);
     assert!(stdout.chars().count() <= 80_000);
@@ -50,22 +63,55 @@ async fn long_output_keeps_its_head_and_tail_and_says_so() {
 #[tokio::test]
 async fn a_repository_is_tested_by_what_its_files_say() {
     for (files, command, others) in [
-        (vec![("Cargo.toml", ""), ("Makefile", "test:\n")], "cargo test", json!(["make"])),
+        (
+            vec![("Cargo.toml", ""), ("Makefile", "test:\n")],
+            "cargo test",
+            json!(["make"]),
+        ),
         (vec![("go.mod", "")], "go test ./...", Value::Null),
-        (vec![("package.json", r#"{"scripts": {"test": "x"}}"#)], "npm test", Value::Null),
-        (vec![("package.json", "{}"), ("pytest.ini", "")], "python3 -m pytest", Value::Null),
-        (vec![("pyproject.toml", "[tool.pytest.ini_options]")], "python3 -m pytest", Value::Null),
-        (vec![("setup.py", ""), ("tests/test_a.py", "")], "python3 -m pytest", Value::Null),
-        (vec![("GNUmakefile", "test: x\n"), ("Makefile", "")], "make test", Value::Null),
+        (
+            vec![("package.json", r#"{"scripts": {"test": "x"}}"#)],
+            "npm test",
+            Value::Null,
+        ),
+        (
+            vec![("package.json", "{}"), ("pytest.ini", "")],
+            "python3 -m pytest",
+            Value::Null,
+        ),
+        (
+            vec![("pyproject.toml", "[tool.pytest.ini_options]")],
+            "python3 -m pytest",
+            Value::Null,
+        ),
+        (
+            vec![("setup.py", ""), ("tests/test_a.py", "")],
+            "python3 -m pytest",
+            Value::Null,
+        ),
+        (
+            vec![("GNUmakefile", "test: x\n"), ("Makefile", "")],
+            "make test",
+            Value::Null,
+        ),
     ] {
         let place = Place::of(WorkspaceMode::Edit).await;
         for (name, content) in files {
             place.put(name, content).await;
         }
         let said = place.tools.call("sandbox_run_tests", json!({})).await;
-        assert_eq!(said["command"].as_array().map(|words| joined(words)).as_deref(), Some(command));
+        assert_eq!(
+            said["command"]
+                .as_array()
+                .map(|words| joined(words))
+                .as_deref(),
+            Some(command)
+        );
         assert_eq!(said["other_frameworks"], others, "{command}");
-        assert_eq!(place.commands.lock().expect("no panic")[0].1, CommandKind::Test);
+        assert_eq!(
+            place.commands.lock().expect("no panic")[0].1,
+            CommandKind::Test
+        );
     }
 }
 
@@ -78,22 +124,33 @@ fn joined(words: &[Value]) -> String {
 async fn a_repository_that_says_nothing_has_no_tests_to_run() {
     let place = Place::of(WorkspaceMode::Edit).await;
     for (name, content) in [
-        ("package.json", r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#),
+        (
+            "package.json",
+            r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#,
+        ),
         ("Makefile", "all:\n"),
         ("pyproject.toml", ""),
     ] {
         place.put(name, content).await;
     }
     let said = place.refused("sandbox_run_tests", json!({})).await;
-    assert!(said.starts_with("nothing in . says how it is tested"), "{said}");
+    assert!(
+        said.starts_with("nothing in . says how it is tested"),
+        "{said}"
+    );
     assert!(place.commands.lock().expect("no panic").is_empty());
 }
 
 #[tokio::test]
 async fn a_framework_that_is_named_runs_in_the_folder_with_its_arguments() {
     let place = Place::of(WorkspaceMode::Edit).await;
-    place.put("part/Makefile", "test:\n\t@echo tested $(only)\n").await;
+    place
+        .put("part/Makefile", "test:\n\t@echo tested $(only)\n")
+        .await;
     let input = json!({"path": "part", "framework": "make", "arguments": ["only=one"]});
     let answer = place.done("sandbox_run_tests", input).await;
-    assert_eq!((&answer["stdout"], &answer["framework"]), (&json!("tested one\n"), &json!("make")));
+    assert_eq!(
+        (&answer["stdout"], &answer["framework"]),
+        (&json!("tested one\n"), &json!("make"))
+    );
 }
