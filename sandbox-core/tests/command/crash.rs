@@ -10,6 +10,8 @@ use crate::scene::Scene;
 
 /// SIGABRT.
 const ABORTED: i32 = 6;
+/// SIGKILL.
+const KILLED: i32 = 9;
 /// How often the command is killed at random; more by `UNSTALL_SANDBOX_KILLS`.
 const KILLS: usize = 50;
 
@@ -103,6 +105,7 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
     // What was written and acknowledged: file by workspace.
     let mut written: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let took = typical_length(&scene);
+    let mut hits = 0;
     for round in 0..kills {
         let conversation = ["a", "b", "c"][usize::try_from(dice.below(3)).expect("small")];
         let id = scene.acquire(conversation);
@@ -125,7 +128,8 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         std::thread::sleep(Duration::from_micros(dice.below(span_us)));
         // It may have ended already.
         drop(child.kill());
-        child.wait().expect("it ends");
+        let status = child.wait().expect("it ends");
+        hits += usize::from(status.signal() == Some(KILLED));
         let context = format!("round {round}, {victim:?}");
         scene.assert_whole(&context);
         for (workspace, files) in &written {
@@ -138,6 +142,7 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         let live = scene.workspaces();
         written.retain(|workspace, _| live.iter().any(|row| row["id"] == workspace.as_str()));
     }
+    assert!(hits * 4 >= kills, "{hits} of {kills} were killed before their end");
 }
 
 /// How long an ordinary command takes here.

@@ -160,16 +160,16 @@ async fn another_workers_runtime_is_taken_over_once_nothing_runs_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_not_idle() {
     let bench = Bench::new().await;
-    let worker = bench.worker().await;
+    let worker = bench
+        .worker_with(|settings| settings.limits.runtime_idle_ms = 1000)
+        .await;
     let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
     let running = {
         let worker = Arc::clone(&worker);
         tokio::spawn(async move { run(&worker, made.id, "sleep 3; echo done").await })
     };
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    // Within the command's time (120 s), though beyond what an idle runtime has.
-    let limits = worker.settings().limits;
-    assert!(limits.runtime_idle_ms > 120_000);
+    // Long idle by the clock of the pass, but within the command's time of 120 s.
     let later = Timestamp::now() + SignedDuration::from_mins(1);
     let report = worker.evict(later, false).await.expect("a pass");
     assert!(report.decisions.iter().all(|(_, outcome)| {
@@ -177,5 +177,9 @@ async fn what_runs_is_not_idle() {
     }));
     let done = running.await.expect("no panic").expect("it runs");
     assert_eq!(done.stdout.text(), "done\n");
+    let later = Timestamp::now() + SignedDuration::from_mins(10);
+    worker.evict(later, false).await.expect("a pass");
+    let row = bench.store.find_runtime_of_workspace(made.id).await.expect("asked");
+    assert_eq!(row.expect("live").state, RuntimeState::Stopped);
     worker.close().await.expect("closed");
 }
