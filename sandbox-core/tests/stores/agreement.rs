@@ -9,8 +9,7 @@ use unstall_sandbox_core::domain::{
     WorkspaceMode, WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::{
-    IdleRuntimeQuery, Precondition, SandboxStore, TreeClaim, WorkspaceEvictionQuery,
-    WorkspaceQuota,
+    IdleRuntimeQuery, Precondition, SandboxStore, TreeClaim, WorkspaceEvictionQuery, WorkspaceQuota,
 };
 
 use crate::places::{Place, in_memory, in_postgres, in_sqlite};
@@ -67,7 +66,10 @@ async fn answer(store: &dyn SandboxStore, call: &Call) -> String {
             format!("{:?}", store.mark_workspace_dirty(*id, at(*used)).await)
         }
         Call::MarkClean(id, version) => {
-            format!("{:?}", store.mark_workspace_clean(*id, *version, at(60)).await)
+            format!(
+                "{:?}",
+                store.mark_workspace_clean(*id, *version, at(60)).await
+            )
         }
         Call::InsertRuntime(runtime, most) => {
             format!("{:?}", store.insert_runtime(runtime, *most).await)
@@ -157,7 +159,11 @@ impl World {
     }
 
     fn precondition(&mut self, version: u64) -> Precondition {
-        let version = if self.below(4) == 0 { version + 1 } else { version };
+        let version = if self.below(4) == 0 {
+            version + 1
+        } else {
+            version
+        };
         let mut when = when(version, self.random.random_range(1..4));
         if self.below(4) == 0 {
             when.unused_since = Some(at(self.second()));
@@ -337,7 +343,11 @@ impl World {
             }
         }
         for row in store.list_workspaces(all()).await.expect("it answers") {
-            for known in self.workspaces.iter_mut().filter(|known| known.key == row.key) {
+            for known in self
+                .workspaces
+                .iter_mut()
+                .filter(|known| known.key == row.key)
+            {
                 (known.id, known.version) = (row.id, row.version);
             }
         }

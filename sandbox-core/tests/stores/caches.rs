@@ -8,7 +8,7 @@ use unstall_sandbox_core::ports::store::{Page, Precondition};
 
 use crate::places::Place;
 use crate::records::{
-    PLENTY, all, at, cache, conflict, conversation, existing, kept_cache, key, kept_workspace,
+    PLENTY, all, at, cache, conflict, conversation, existing, kept_cache, kept_workspace, key,
     missing, ready_tree, when, workspace,
 };
 
@@ -16,13 +16,20 @@ pub(crate) async fn an_intent_is_found_by_its_id_and_its_key(place: Place) {
     let intent = cache("Octo/Hello");
     place.store.insert_cache(&intent).await.expect("it is new");
     // The second worker sees it at once.
-    let by_id = place.second.find_cache(intent.id).await.expect("it answers");
+    let by_id = place
+        .second
+        .find_cache(intent.id)
+        .await
+        .expect("it answers");
     assert_eq!(by_id.as_ref(), Some(&intent));
     let by_key = place.second.find_cache_by_key(&intent.key).await;
     assert_eq!(by_key.expect("it answers").as_ref(), Some(&intent));
     let other = place.store.find_cache(CacheId::generate()).await;
     assert_eq!(other.expect("it answers"), None);
-    let other = place.store.find_cache_by_key(&cache("octo/other").key).await;
+    let other = place
+        .store
+        .find_cache_by_key(&cache("octo/other").key)
+        .await;
     assert_eq!(other.expect("it answers"), None);
 }
 
@@ -76,7 +83,10 @@ pub(crate) async fn a_write_needs_the_newest_version_and_no_older_token(place: P
 pub(crate) async fn what_was_used_since_is_not_written(place: Place) {
     let store = &place.store;
     let cache = kept_cache(&**store, "octo/hello").await;
-    store.touch_cache(cache.id, at(10)).await.expect("it is there");
+    store
+        .touch_cache(cache.id, at(10))
+        .await
+        .expect("it is there");
     let idle_since = |second| Precondition {
         unused_since: Some(at(second)),
         ..when(1, 1)
@@ -90,7 +100,10 @@ pub(crate) async fn what_was_used_since_is_not_written(place: Place) {
 pub(crate) async fn only_what_may_change_is_written(place: Place) {
     let store = &place.store;
     let kept = kept_cache(&**store, "octo/hello").await;
-    store.touch_cache(kept.id, at(20)).await.expect("it is there");
+    store
+        .touch_cache(kept.id, at(20))
+        .await
+        .expect("it is there");
     let mut changed = kept.clone();
     changed.repo_url = RepoUrl::parse("ssh://git@github.com/octo/hello").expect("a URL");
     changed.local_path = LocalPath::parse("elsewhere/.bare").expect("a path");
@@ -110,7 +123,10 @@ pub(crate) async fn only_what_may_change_is_written(place: Place) {
     changed.last_used_at = at(20);
     assert_eq!(written.expect("nobody wrote since"), changed);
     // Touching never goes back, and isn't a write.
-    store.touch_cache(kept.id, at(1)).await.expect("it is there");
+    store
+        .touch_cache(kept.id, at(1))
+        .await
+        .expect("it is there");
     let found = store.find_cache(kept.id).await.expect("it answers");
     assert_eq!(found, Some(changed));
 }
@@ -151,7 +167,10 @@ pub(crate) async fn a_cache_is_evicted_only_when_ready_and_unused(place: Place) 
     let cache = kept_cache(&**store, "octo/hello").await;
     let mut workspace = kept_workspace(&**store, &cache, conversation("c")).await;
     let tree = ready_tree(&cache, 0);
-    store.insert_prepared_tree(&tree, 5).await.expect("there is room");
+    store
+        .insert_prepared_tree(&tree, 5)
+        .await
+        .expect("there is room");
     let evict = || store.begin_cache_eviction(cache.id, when(1, 2), at(30));
     assert_eq!(conflict(evict().await), ConflictCause::InUse { uses: 2 });
     workspace.state = WorkspaceState::Deleted;
@@ -181,7 +200,9 @@ pub(crate) async fn a_cache_is_evicted_only_when_ready_and_unused(place: Place) 
 pub(crate) async fn nothing_is_made_of_a_cache_that_is_evicted(place: Place) {
     let store = &place.store;
     let cache = kept_cache(&**store, "octo/hello").await;
-    let evicting = store.begin_cache_eviction(cache.id, when(1, 1), at(1)).await;
+    let evicting = store
+        .begin_cache_eviction(cache.id, when(1, 1), at(1))
+        .await;
     evicting.expect("nothing stands on it");
     let expected = ConflictCause::NotReady {
         what: Box::new(Subject::Cache(cache.id)),
@@ -197,9 +218,17 @@ pub(crate) async fn nothing_is_made_of_a_cache_that_is_evicted(place: Place) {
 pub(crate) async fn idle_caches_are_found_the_longest_unused_first(place: Place) {
     let store = &place.store;
     let mut expected = Vec::new();
-    for (repo, second) in [("octo/c", 30), ("octo/a", 10), ("octo/b", 20), ("octo/d", 40)] {
+    for (repo, second) in [
+        ("octo/c", 30),
+        ("octo/a", 10),
+        ("octo/b", 20),
+        ("octo/d", 40),
+    ] {
         let cache = kept_cache(&**store, repo).await;
-        store.touch_cache(cache.id, at(second)).await.expect("it is there");
+        store
+            .touch_cache(cache.id, at(second))
+            .await
+            .expect("it is there");
         expected.push((second, cache.id));
     }
     expected.sort_unstable();
@@ -207,12 +236,19 @@ pub(crate) async fn idle_caches_are_found_the_longest_unused_first(place: Place)
     kept_workspace(&**store, &used, conversation("c")).await;
     let prepared = kept_cache(&**store, "octo/prepared").await;
     let tree = ready_tree(&prepared, 0);
-    store.insert_prepared_tree(&tree, 5).await.expect("there is room");
+    store
+        .insert_prepared_tree(&tree, 5)
+        .await
+        .expect("there is room");
     let intent = cache("octo/intent");
     store.insert_cache(&intent).await.expect("it is new");
 
     let found = store.find_caches_for_eviction(at(40), 10).await;
-    let found: Vec<CacheId> = found.expect("it answers").iter().map(|row| row.id).collect();
+    let found: Vec<CacheId> = found
+        .expect("it answers")
+        .iter()
+        .map(|row| row.id)
+        .collect();
     let expected: Vec<CacheId> = expected[..3].iter().map(|(_, id)| *id).collect();
     assert_eq!(found, expected);
     let found = store.find_caches_for_eviction(at(40), 2).await;

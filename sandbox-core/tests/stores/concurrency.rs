@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use tokio::task::JoinSet;
-use unstall_sandbox_core::domain::{
-    ConflictCause, SandboxError, Subject, WorkspaceState,
-};
+use unstall_sandbox_core::domain::{ConflictCause, SandboxError, Subject, WorkspaceState};
 use unstall_sandbox_core::ports::store::WorkspaceQuota;
 
 use crate::places::Place;
@@ -129,7 +127,10 @@ pub(crate) async fn a_thousand_claims_at_once_get_a_thousand_trees(place: Place)
         workers.extend(tree.claimed_by);
     }
     assert_eq!((trees.len(), workers.len()), (TREES, TREES));
-    let more = place.store.claim_prepared_tree(&claim(&cache, "late", 2_000)).await;
+    let more = place
+        .store
+        .claim_prepared_tree(&claim(&cache, "late", 2_000))
+        .await;
     assert_eq!(more.expect("it answers"), None);
 }
 
@@ -169,7 +170,10 @@ pub(crate) async fn of_a_destroyed_workspace_and_its_new_runtime_one_wins(place:
         let evicting =
             tokio::spawn(async move { evictor.update_workspace(&kept, when(1, 1)).await });
         let inserting = tokio::spawn(async move { maker.insert_runtime(&runtime, 100).await });
-        evicting.await.expect("no panic").expect("nobody wrote since");
+        evicting
+            .await
+            .expect("no panic")
+            .expect("nobody wrote since");
         // Either it came before, and is found by whoever evicts, or it was refused.
         let inserted = inserting.await.expect("no panic");
         let found = place.store.find_runtime_of_workspace(workspace).await;

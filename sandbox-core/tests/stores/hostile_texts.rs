@@ -1,8 +1,8 @@
 //! Names that come from outside: stores keep them as they are, whatever they hold.
 
 use unstall_sandbox_core::domain::{
-    BackendKind, BackendRuntimeId, ConversationId, ImageName, LocalPath, ProjectId, Purpose, RepoCache,
-    TaskId, UserId, WorkerId, Workspace, WorkspaceKey, WorkspaceState,
+    BackendKind, BackendRuntimeId, ConversationId, ImageName, LocalPath, ProjectId, Purpose,
+    RepoCache, TaskId, UserId, WorkerId, Workspace, WorkspaceKey, WorkspaceState,
 };
 
 use crate::places::Place;
@@ -98,8 +98,13 @@ pub(crate) async fn texts_that_look_alike_are_different_keys(place: Place) {
         kept.expect(id);
     }
     for id in alike {
-        let found = store.find_workspace_by_key(&key("u", conversation(id))).await;
+        let found = store
+            .find_workspace_by_key(&key("u", conversation(id)))
+            .await;
         let found = found.expect("it answers").expect(id);
-        assert_eq!(found.conversation_id.as_ref().map(ConversationId::as_str), Some(id));
+        assert_eq!(
+            found.conversation_id.as_ref().map(ConversationId::as_str),
+            Some(id)
+        );
     }
 }

@@ -17,7 +17,10 @@ use crate::records::{
 };
 
 fn assert_unavailable<T: Debug>(result: Result<T, SandboxError>) {
-    assert!(matches!(result, Err(SandboxError::Unavailable { .. })), "{result:?}");
+    assert!(
+        matches!(result, Err(SandboxError::Unavailable { .. })),
+        "{result:?}"
+    );
 }
 
 /// One call of each kind: a read, a write, a transaction.
@@ -37,7 +40,11 @@ async fn assert_all_unavailable(store: &dyn SandboxStore) {
     assert_unavailable(store.insert_prepared_tree(&tree, 5).await);
     let claim = crate::prepared_trees::claim(&kept, "w", 1);
     assert_unavailable(store.claim_prepared_tree(&claim).await);
-    assert_unavailable(store.adopt_prepared_tree(&tree, &workspace, when(1, 1)).await);
+    assert_unavailable(
+        store
+            .adopt_prepared_tree(&tree, &workspace, when(1, 1))
+            .await,
+    );
 }
 
 #[tokio::test]
@@ -83,9 +90,15 @@ async fn a_file_that_is_opened_again_has_everything() {
     let kept = kept_cache(&store, "octo/hello").await;
     let workspace = kept_workspace(&store, &kept, task("t")).await;
     let runtime = runtime(&workspace);
-    store.insert_runtime(&runtime, 5).await.expect("there is room");
+    store
+        .insert_runtime(&runtime, 5)
+        .await
+        .expect("there is room");
     let tree = ready_tree(&kept, 0);
-    store.insert_prepared_tree(&tree, 5).await.expect("there is room");
+    store
+        .insert_prepared_tree(&tree, 5)
+        .await
+        .expect("there is room");
     let version = store.mark_workspace_dirty(workspace.id, at(9)).await;
     assert_eq!(version.expect("it is there"), 2);
     // As if the process had been killed: nothing is closed.
@@ -93,9 +106,18 @@ async fn a_file_that_is_opened_again_has_everything() {
 
     let store = sqlite_in(&folder).await;
     assert_eq!(store.list_caches(all()).await.expect("it answers"), [kept]);
-    assert_eq!(store.list_runtimes(all()).await.expect("it answers"), [runtime]);
-    assert_eq!(store.list_prepared_trees(all()).await.expect("it answers"), [tree]);
-    let found = store.find_workspace(workspace.id).await.expect("it answers");
+    assert_eq!(
+        store.list_runtimes(all()).await.expect("it answers"),
+        [runtime]
+    );
+    assert_eq!(
+        store.list_prepared_trees(all()).await.expect("it answers"),
+        [tree]
+    );
+    let found = store
+        .find_workspace(workspace.id)
+        .await
+        .expect("it answers");
     let found = found.map(|found| (found.dirty, found.version, found.key));
     assert_eq!(found, Some((true, 2, workspace.key)));
 }
@@ -107,10 +129,13 @@ async fn a_damaged_row_is_told_and_left_alone() {
     let kept = kept_cache(&store, "octo/hello").await;
     let whole = kept_cache(&store, "octo/whole").await;
     let options = SqliteConnectOptions::new().filename(folder.path().join("sandbox.db"));
-    let mut direct = SqliteConnection::connect_with(&options).await.expect("it opens");
-    let damage = sqlx::query("UPDATE sandbox_repo_caches SET local_path = '../../etc' WHERE id = ?1")
-        .bind(kept.id.as_uuid())
-        .execute(&mut direct);
+    let mut direct = SqliteConnection::connect_with(&options)
+        .await
+        .expect("it opens");
+    let damage =
+        sqlx::query("UPDATE sandbox_repo_caches SET local_path = '../../etc' WHERE id = ?1")
+            .bind(kept.id.as_uuid())
+            .execute(&mut direct);
     assert_eq!(damage.await.expect("it is written").rows_affected(), 1);
 
     let found = store.find_cache(kept.id).await;
@@ -119,7 +144,10 @@ async fn a_damaged_row_is_told_and_left_alone() {
         "{found:?}"
     );
     let evicted = store.begin_cache_eviction(kept.id, when(1, 1), at(1)).await;
-    assert!(matches!(evicted, Err(SandboxError::Damaged { .. })), "{evicted:?}");
+    assert!(
+        matches!(evicted, Err(SandboxError::Damaged { .. })),
+        "{evicted:?}"
+    );
     let left: (i64, String) =
         sqlx::query_as("SELECT version, state FROM sandbox_repo_caches WHERE id = ?1")
             .bind(kept.id.as_uuid())
@@ -161,11 +189,20 @@ async fn what_cannot_be_opened_says_what_and_shows_no_password() {
     let folder = TempDir::new().expect("a folder");
     let refused = SqliteStore::open(&folder.path().join("missing/sandbox.db")).await;
     let text = refused.expect_err("there is no such folder").to_string();
-    assert!(text.contains("missing/sandbox.db") && text.contains("check that"), "{text}");
-    for url in ["postgres://u:s3cret@[/d", "postgres://u:s3cret@127.0.0.1:99999/d"] {
+    assert!(
+        text.contains("missing/sandbox.db") && text.contains("check that"),
+        "{text}"
+    );
+    for url in [
+        "postgres://u:s3cret@[/d",
+        "postgres://u:s3cret@127.0.0.1:99999/d",
+    ] {
         let refused = PostgresStore::connect(url).await;
         let text = refused.expect_err("it is no URL").to_string();
-        assert!(text.contains("can't be understood") && !text.contains("s3cret"), "{text}");
+        assert!(
+            text.contains("can't be understood") && !text.contains("s3cret"),
+            "{text}"
+        );
     }
 }
 

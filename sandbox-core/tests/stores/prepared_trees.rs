@@ -55,7 +55,14 @@ pub(crate) async fn a_base_has_no_more_unclaimed_trees_than_allowed(place: Place
     assert!(claimed.expect("it answers").is_some());
     let room = insert(PreparedTreeState::Warming, "main").await;
     room.expect("there is room again");
-    assert_eq!(store.list_prepared_trees(all()).await.expect("it answers").len(), 4);
+    assert_eq!(
+        store
+            .list_prepared_trees(all())
+            .await
+            .expect("it answers")
+            .len(),
+        4
+    );
 }
 
 pub(crate) async fn the_newest_ready_tree_is_claimed_and_ended_claims_after_it(place: Place) {
@@ -75,7 +82,9 @@ pub(crate) async fn the_newest_ready_tree_is_claimed_and_ended_claims_after_it(p
     assert_eq!(first.expect("it answers"), Some(expected));
 
     let claimed = async |worker: &str, second| {
-        let tree = store.claim_prepared_tree(&claim(&cache, worker, second)).await;
+        let tree = store
+            .claim_prepared_tree(&claim(&cache, worker, second))
+            .await;
         tree.expect("it answers").map(|tree| (tree.id, tree.claims))
     };
     assert_eq!(claimed("w2", 50).await, Some((middle.id, 1)));
@@ -122,7 +131,9 @@ pub(crate) async fn a_later_claim_refuses_the_earlier_one(place: Place) {
     kept_tree(&**store, &cache, 0).await;
     let workspace = kept_workspace(&**store, &cache, task("t")).await;
     let take = async |worker: &str, second| {
-        let tree = store.claim_prepared_tree(&claim(&cache, worker, second)).await;
+        let tree = store
+            .claim_prepared_tree(&claim(&cache, worker, second))
+            .await;
         tree.expect("it answers").expect("there is one")
     };
     // The first holder is paused beyond its lease.
@@ -133,10 +144,14 @@ pub(crate) async fn a_later_claim_refuses_the_earlier_one(place: Place) {
         expected: 2,
         found: 3,
     };
-    let refused = store.adopt_prepared_tree(&first, &workspace, when(1, 1)).await;
+    let refused = store
+        .adopt_prepared_tree(&first, &workspace, when(1, 1))
+        .await;
     assert_eq!(conflict(refused), late);
     assert_eq!(conflict(store.update_prepared_tree(&first).await), late);
-    let adopted = store.adopt_prepared_tree(&second, &workspace, when(1, 1)).await;
+    let adopted = store
+        .adopt_prepared_tree(&second, &workspace, when(1, 1))
+        .await;
     assert_eq!(adopted.expect("its claim is the newest").version, 2);
 }
 
@@ -150,7 +165,10 @@ pub(crate) async fn adoption_changes_both_or_neither(place: Place) {
     };
     let refused = adopt(&ready, &intent, when(1, 1)).await;
     assert_eq!(missing(refused), Subject::Workspace(intent.id));
-    store.insert_workspace(&intent, PLENTY).await.expect("it is new");
+    store
+        .insert_workspace(&intent, PLENTY)
+        .await
+        .expect("it is new");
     let stray = ready_tree(&cache, 0);
     let refused = adopt(&stray, &intent, when(1, 1)).await;
     assert_eq!(missing(refused), Subject::PreparedTree(stray.id));
@@ -176,7 +194,7 @@ pub(crate) async fn adoption_changes_both_or_neither(place: Place) {
     };
     assert_eq!(conflict(refused), expected);
     let trees = store.list_prepared_trees(all()).await.expect("it answers");
-    assert_eq!(trees, [claimed.clone()]);
+    assert_eq!(trees, std::slice::from_ref(&claimed));
     let found = store.find_workspace(intent.id).await.expect("it answers");
     assert_eq!(found.map(|found| found.version), Some(2));
 
@@ -187,7 +205,10 @@ pub(crate) async fn adoption_changes_both_or_neither(place: Place) {
     assert_eq!(adopted, intent);
     let found = place.second.find_workspace(intent.id).await;
     assert_eq!(found.expect("it answers"), Some(intent));
-    assert_eq!(store.list_prepared_trees(all()).await.expect("it answers"), []);
+    assert_eq!(
+        store.list_prepared_trees(all()).await.expect("it answers"),
+        []
+    );
 }
 
 pub(crate) async fn a_write_needs_the_version(place: Place) {
@@ -228,10 +249,15 @@ pub(crate) async fn what_is_adopted_or_terminated_is_history(place: Place) {
         let again = store.update_prepared_tree(&tree).await;
         assert_eq!(missing(again), Subject::PreparedTree(tree.id));
     }
-    assert_eq!(store.list_prepared_trees(all()).await.expect("it answers"), []);
+    assert_eq!(
+        store.list_prepared_trees(all()).await.expect("it answers"),
+        []
+    );
     let claimed = store.claim_prepared_tree(&claim(&cache, "w", 10)).await;
     assert_eq!(claimed.expect("it answers"), None);
     // Nothing stands on the cache any more.
-    let evicting = store.begin_cache_eviction(cache.id, when(1, 1), at(1)).await;
+    let evicting = store
+        .begin_cache_eviction(cache.id, when(1, 1), at(1))
+        .await;
     evicting.expect("it is unused");
 }

@@ -19,7 +19,10 @@ pub(crate) async fn a_workspace_has_one_live_runtime(place: Place) {
     let none = store.find_runtime_of_workspace(workspace.id).await;
     assert_eq!(none.expect("it answers"), None);
     let mut first = runtime(&workspace);
-    store.insert_runtime(&first, 5).await.expect("there is room");
+    store
+        .insert_runtime(&first, 5)
+        .await
+        .expect("there is room");
     let found = place.second.find_runtime_of_workspace(workspace.id).await;
     assert_eq!(found.expect("it answers").as_ref(), Some(&first));
     let found = place.second.find_runtime(first.id).await;
@@ -33,12 +36,27 @@ pub(crate) async fn a_workspace_has_one_live_runtime(place: Place) {
     let destroyed = store.update_runtime(&first, when(1, 1)).await;
     destroyed.expect("it is the last write");
     let gone = Subject::Runtime(first.id);
-    assert_eq!(store.find_runtime(first.id).await.expect("it answers"), None);
-    assert_eq!(missing(store.update_runtime(&first, when(2, 1)).await), gone);
-    assert_eq!(missing(store.touch_runtime(first.id, at(1), None).await), gone);
+    assert_eq!(
+        store.find_runtime(first.id).await.expect("it answers"),
+        None
+    );
+    assert_eq!(
+        missing(store.update_runtime(&first, when(2, 1)).await),
+        gone
+    );
+    assert_eq!(
+        missing(store.touch_runtime(first.id, at(1), None).await),
+        gone
+    );
     let next = runtime(&workspace);
-    store.insert_runtime(&next, 5).await.expect("the first is history");
-    assert_eq!(store.list_runtimes(all()).await.expect("it answers"), [next]);
+    store
+        .insert_runtime(&next, 5)
+        .await
+        .expect("the first is history");
+    assert_eq!(
+        store.list_runtimes(all()).await.expect("it answers"),
+        [next]
+    );
 }
 
 pub(crate) async fn a_runtime_needs_a_ready_workspace(place: Place) {
@@ -48,7 +66,10 @@ pub(crate) async fn a_runtime_needs_a_ready_workspace(place: Place) {
     let runtime = runtime(&intent);
     let refused = store.insert_runtime(&runtime, 5).await;
     assert_eq!(missing(refused), Subject::Workspace(intent.id));
-    store.insert_workspace(&intent, PLENTY).await.expect("it is new");
+    store
+        .insert_workspace(&intent, PLENTY)
+        .await
+        .expect("it is new");
     let steps = [
         WorkspaceState::Creating,
         WorkspaceState::Missing,
@@ -69,7 +90,10 @@ pub(crate) async fn a_runtime_needs_a_ready_workspace(place: Place) {
     intent.state = WorkspaceState::Ready;
     let written = store.update_workspace(&intent, when(5, 1)).await;
     written.expect("nobody wrote since");
-    store.insert_runtime(&runtime, 5).await.expect("it is ready");
+    store
+        .insert_runtime(&runtime, 5)
+        .await
+        .expect("it is ready");
 }
 
 pub(crate) async fn there_are_no_more_runtimes_than_allowed(place: Place) {
@@ -81,7 +105,10 @@ pub(crate) async fn there_are_no_more_runtimes_than_allowed(place: Place) {
         runtimes.push(runtime(&workspace));
     }
     for runtime in &runtimes[..2] {
-        store.insert_runtime(runtime, 2).await.expect("there is room");
+        store
+            .insert_runtime(runtime, 2)
+            .await
+            .expect("there is room");
     }
     assert!(is_full(&store.insert_runtime(&runtimes[2], 2).await));
     let mut ended = runtimes[0].clone();
@@ -154,7 +181,10 @@ pub(crate) async fn a_lease_only_grows(place: Place) {
     let mut earlier = kept.clone();
     earlier.expires_at = None;
     let written = store.update_runtime(&earlier, when(1, 1)).await;
-    assert_eq!(written.expect("touches are no writes").expires_at, Some(at(30)));
+    assert_eq!(
+        written.expect("touches are no writes").expires_at,
+        Some(at(30))
+    );
     let other = RuntimeId::generate();
     let touched = store.touch_runtime(other, at(1), None).await;
     assert_eq!(missing(touched), Subject::Runtime(other));
@@ -169,7 +199,10 @@ pub(crate) async fn idle_runtimes_are_those_without_a_lease(place: Place) {
         made.state = state;
         made.last_used_at = at(used);
         made.expires_at = until.map(at);
-        store.insert_runtime(&made, 20).await.expect("there is room");
+        store
+            .insert_runtime(&made, 20)
+            .await
+            .expect("there is room");
         made.id
     };
     let running = RuntimeState::Running;
@@ -203,10 +236,16 @@ pub(crate) async fn a_runtime_whose_workspace_is_gone_is_an_orphan(place: Place)
     let cache = kept_cache(&**store, "octo/hello").await;
     let mut gone = kept_workspace(&**store, &cache, task("1")).await;
     let mut orphan = runtime(&gone);
-    store.insert_runtime(&orphan, 5).await.expect("there is room");
+    store
+        .insert_runtime(&orphan, 5)
+        .await
+        .expect("there is room");
     let there = kept_workspace(&**store, &cache, task("2")).await;
     let other = runtime(&there);
-    store.insert_runtime(&other, 5).await.expect("there is room");
+    store
+        .insert_runtime(&other, 5)
+        .await
+        .expect("there is room");
     let orphans = async || store.find_orphan_runtimes(10).await.expect("it answers");
     assert_eq!(orphans().await, []);
     gone.state = WorkspaceState::Deleted;

@@ -27,9 +27,15 @@ async fn fill(store: &dyn SandboxStore) {
     let cache = kept_cache(store, "octo/hello").await;
     let workspace = kept_workspace(store, &cache, task("t")).await;
     let runtime = runtime(&workspace);
-    store.insert_runtime(&runtime, 5).await.expect("there is room");
+    store
+        .insert_runtime(&runtime, 5)
+        .await
+        .expect("there is room");
     let tree = ready_tree(&cache, 0);
-    store.insert_prepared_tree(&tree, 5).await.expect("there is room");
+    store
+        .insert_prepared_tree(&tree, 5)
+        .await
+        .expect("there is room");
 }
 
 /// Is it a constraint that refuses?
@@ -48,7 +54,9 @@ async fn sqlite_refuses_torn_rows() {
     store.migrate().await.expect("the schema is made");
     fill(&store).await;
     let options = SqliteConnectOptions::new().filename(&file);
-    let mut direct = SqliteConnection::connect_with(&options).await.expect("it opens");
+    let mut direct = SqliteConnection::connect_with(&options)
+        .await
+        .expect("it opens");
     for statement in REFUSED {
         let result = sqlx::query(statement).execute(&mut direct).await;
         assert!(is_refused(result), "{statement}");

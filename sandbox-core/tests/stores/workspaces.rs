@@ -102,7 +102,14 @@ pub(crate) async fn a_deleted_workspace_is_history_and_frees_its_key(place: Plac
         let found = store.find_workspace_by_key(&gone.key).await;
         assert_eq!(found.expect("it answers"), Some(next));
     }
-    assert_eq!(store.list_workspaces(all()).await.expect("it answers").len(), 3);
+    assert_eq!(
+        store
+            .list_workspaces(all())
+            .await
+            .expect("it answers")
+            .len(),
+        3
+    );
 }
 
 pub(crate) async fn a_workspace_needs_a_live_cache(place: Place) {
@@ -159,7 +166,10 @@ pub(crate) async fn only_what_may_change_is_written(place: Place) {
     let store = &place.store;
     let cache = kept_cache(&**store, "octo/hello").await;
     let kept = kept_workspace(&**store, &cache, task("t")).await;
-    store.touch_workspace(kept.id, at(20)).await.expect("it is there");
+    store
+        .touch_workspace(kept.id, at(20))
+        .await
+        .expect("it is there");
     let mut changed = kept.clone();
     changed.local_path = LocalPath::parse("o/r/worktrees/other").expect("a path");
     changed.state = WorkspaceState::Missing;
@@ -196,14 +206,20 @@ pub(crate) async fn a_stale_writer_is_refused(place: Place) {
         newest: 8,
     };
     assert_eq!(conflict(refused), expected);
-    store.touch_workspace(workspace.id, at(9)).await.expect("it is there");
+    store
+        .touch_workspace(workspace.id, at(9))
+        .await
+        .expect("it is there");
     let reaper = Precondition {
         unused_since: Some(at(8)),
         ..when(2, 8)
     };
     let refused = store.update_workspace(&workspace, reaper).await;
     assert_eq!(conflict(refused), ConflictCause::UsedSince { at: at(9) });
-    let found = store.find_workspace(workspace.id).await.expect("it answers");
+    let found = store
+        .find_workspace(workspace.id)
+        .await
+        .expect("it answers");
     assert_eq!(found.map(|found| found.version), Some(2));
 }
 
@@ -312,7 +328,10 @@ pub(crate) async fn pinned_and_running_ones_are_not_found_for_eviction(place: Pl
     assert_eq!(found_in(&place, query).await, [workspace.id]);
 
     let mut runtime = runtime(&workspace);
-    store.insert_runtime(&runtime, 5).await.expect("there is room");
+    store
+        .insert_runtime(&runtime, 5)
+        .await
+        .expect("there is room");
     assert_eq!(found_in(&place, query).await, []);
     runtime.state = RuntimeState::Stopped;
     let stopped = store.update_runtime(&runtime, when(1, 1)).await;
@@ -348,7 +367,10 @@ pub(crate) async fn what_cannot_be_kept_is_refused(place: Place) {
     let store = &place.store;
     let cache = kept_cache(&**store, "octo/hello").await;
     let is_invalid = |result: Result<(), SandboxError>| {
-        assert!(matches!(result, Err(SandboxError::Invalid(_))), "{result:?}");
+        assert!(
+            matches!(result, Err(SandboxError::Invalid(_))),
+            "{result:?}"
+        );
     };
     let mut large = workspace(&cache, key("u", task("t")));
     large.size_bytes = Some(u64::MAX);
@@ -364,7 +386,10 @@ pub(crate) async fn what_cannot_be_kept_is_refused(place: Place) {
 
     // What is finer than a microsecond isn't kept, anywhere.
     let fine: Timestamp = at(7) + SignedDuration::from_nanos(1_999);
-    store.touch_workspace(kept.id, fine).await.expect("it is there");
+    store
+        .touch_workspace(kept.id, fine)
+        .await
+        .expect("it is there");
     let found = store.find_workspace(kept.id).await.expect("it answers");
     let expected = at(7) + SignedDuration::from_micros(1);
     assert_eq!(found.map(|found| found.last_used_at), Some(expected));
