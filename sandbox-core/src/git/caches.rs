@@ -52,14 +52,14 @@ impl RepoCacheProvider for LocalGit {
     fn remove<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, (), GitError> {
         Box::pin(async move {
             let path = cache.under(&self.root);
-            self.on_disk("removing a cache", path, |path| removal::remove(path)).await
+            self.on_disk("removing a cache", path, removal::remove).await
         })
     }
 
     fn list(&self) -> Answer<'_, Vec<LocalPath>, GitError> {
         Box::pin(async move {
             let root = self.root.clone();
-            self.on_disk("listing caches", root, |root| listing::caches(root)).await
+            self.on_disk("listing caches", root, listing::caches).await
         })
     }
 }
@@ -78,15 +78,14 @@ impl LocalGit {
 
     /// Removes what is unfinished. If that fails it stays a leftover: the error before it matters more.
     pub(super) async fn clean_up(&self, unfinished: PathBuf) {
-        let clean = |unfinished: &Path| removal::take_apart(unfinished);
-        if let Err(error) = self.on_disk("cleaning up", unfinished, clean).await {
+        if let Err(error) = self.on_disk("cleaning up", unfinished, removal::take_apart).await {
             tracing::warn!(%error, "something unfinished was left behind");
         }
     }
 
     async fn is_repository(&self, cache: &Path) -> Result<bool, GitError> {
         let head = cache.join("HEAD");
-        self.on_disk("looking for a cache", head, |head| disk::is_there(head)).await
+        self.on_disk("looking for a cache", head, disk::is_there).await
     }
 
     pub(super) async fn needs_repository(&self, cache: &Path) -> Result<(), GitError> {

@@ -34,8 +34,7 @@ impl LocalGit {
         let copy = move |index: &Path| disk::copy_to_new(&copied_from, index).map(drop);
         self.on_disk("copying an index", index.clone(), copy).await?;
         let compared = self.compare(at, &index, &from, bytes_max).await;
-        let remove = |index: &Path| disk::remove_file(index);
-        self.on_disk("removing an index", index, remove).await?;
+        self.on_disk("removing an index", index, disk::remove_file).await?;
         let (patch, is_truncated) = compared?;
         Ok(TreeDiff {
             text: text_of(patch, is_truncated),

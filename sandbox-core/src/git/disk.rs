@@ -104,16 +104,21 @@ pub(super) fn is_there(path: &Path) -> io::Result<bool> {
 
 /// What all files below a folder take, each counted once, links not followed. What vanishes meanwhile
 /// takes nothing.
-pub(super) fn size_of(folder: &Path) -> io::Result<u64> {
-    let mut folders = vec![PathBuf::from(folder)];
+pub(super) fn size_of(root: &Path) -> io::Result<u64> {
+    let mut folders = vec![PathBuf::from(root)];
     let mut linked = HashSet::new();
-    let mut blocks = folder.symlink_metadata()?.blocks();
+    let mut blocks = root.symlink_metadata()?.blocks();
     while let Some(folder) = folders.pop() {
         for name in names_in(&folder)? {
             let path = folder.join(name);
             let entry = match path.symlink_metadata() {
                 Ok(entry) => entry,
                 Err(error) if is_absence(&error) => continue,
+                // Deeper than a path may be. To fail here would keep such a tree from ever being evicted.
+                Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                    tracing::warn!(below = %root.display(), "what lies very deep was not measured");
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if entry.is_dir() {

@@ -47,7 +47,6 @@ impl LocalGit {
     pub(super) async fn next_index(&self, git_dir: &Path) -> Result<NextIndex, GitError> {
         let asked = Instant::now();
         loop {
-            let take = |git_dir: &Path| take(git_dir);
             let taken = self.on_disk("locking an index", git_dir.to_owned(), take).await?;
             if let Some(next) = taken {
                 return Ok(next);
@@ -71,9 +70,8 @@ impl LocalGit {
 
     /// Gives the lock back without a change.
     pub(super) async fn give_up(&self, next: NextIndex) -> Result<(), GitError> {
-        let remove = |path: &Path| disk::remove_file(path);
         let path = next.path.clone();
-        let removed = self.on_disk("unlocking an index", path, remove).await;
+        let removed = self.on_disk("unlocking an index", path, disk::remove_file).await;
         drop(next);
         removed
     }
@@ -135,6 +133,9 @@ fn remove_abandoned(git_dir: &Path, lock: &Path) -> io::Result<bool> {
 fn is_held(git_dir: &Path, lock: &Path) -> io::Result<bool> {
     let mut variable = b"GIT_DIR=".to_vec();
     variable.extend(git_dir.as_os_str().as_bytes());
+    // Git replaces the file while we hold it open; the system then tells of it so.
+    let mut replaced = lock.as_os_str().to_owned();
+    replaced.push(" (deleted)");
     for name in disk::names_in(Path::new("/proc"))? {
         if !name.as_bytes().iter().all(u8::is_ascii_digit) {
             continue;
@@ -148,7 +149,8 @@ fn is_held(git_dir: &Path, lock: &Path) -> io::Result<bool> {
         }
         let descriptors = process.join("fd");
         for descriptor in disk::names_in(&descriptors).unwrap_or_default() {
-            if std::fs::read_link(descriptors.join(descriptor)).is_ok_and(|file| file == lock) {
+            let is_lock = |file: PathBuf| file == lock || file.as_os_str() == replaced;
+            if std::fs::read_link(descriptors.join(descriptor)).is_ok_and(is_lock) {
                 return Ok(true);
             }
         }
@@ -183,6 +185,10 @@ mod tests {
     fn a_lock_that_is_open_is_held_however_old_it_is() {
         let (_folder, path) = git_dir();
         let next = take(&path).expect("a look").expect("it is free");
+        assert!(take(&path).expect("a look").is_none());
+        // As `git add` leaves it.
+        disk::write_file(&path.join("index.lock.lock"), b"next").expect("a file");
+        std::fs::rename(path.join("index.lock.lock"), next.path()).expect("it is replaced");
         assert!(take(&path).expect("a look").is_none());
         drop(next);
         assert!(take(&path).expect("a look").is_some());

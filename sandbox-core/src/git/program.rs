@@ -1,8 +1,12 @@
 //! How git is called: with which environment and configuration, and what its failures mean.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
 
 use super::GitTimes;
 use super::credentials::TokenSocket;
@@ -14,6 +18,12 @@ use crate::ports::caches::GitError;
 
 /// Bytes of an answer of which no part may be missing.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Gits that work on the disk, for each core.
+const LOCAL_PER_CORE: usize = 4;
+
+/// Gits that talk to a code host.
+const NETWORK_MAX: usize = 16;
 
 /// What holds for every call, whatever a repository says.
 const CONFIGURATION: [(&str, &str); 22] = [
@@ -129,8 +139,28 @@ impl<'a> Call<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     search_path: OsString,
+    slots: Arc<Slots>,
     times: GitTimes,
     pool: BlockingPool,
+}
+
+/// How many gits run at once; others wait. A thousand at once would only take the memory.
+#[derive(Debug)]
+struct Slots {
+    /// For what works on the disk, which more of them don't make faster.
+    local: Semaphore,
+    /// For what mostly waits for a code host.
+    network: Semaphore,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            local: Semaphore::new(LOCAL_PER_CORE * cores),
+            network: Semaphore::new(NETWORK_MAX),
+        }
+    }
 }
 
 impl Git {
@@ -139,6 +169,7 @@ impl Git {
         let search_path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
         Self {
             search_path,
+            slots: Arc::default(),
             times,
             pool,
         }
@@ -158,7 +189,7 @@ impl Git {
             Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
         });
         numbers.ok_or_else(|| GitError::NoGit {
-            source: std::io::Error::other(format!("it says it is {text:?}")),
+            source: io::Error::other(format!("it says it is {text:?}")),
         })
     }
 
@@ -211,16 +242,24 @@ impl Git {
 
     async fn run<'a>(&self, call: Call<'a>) -> Result<(Ended, Option<Remote<'a>>), GitError> {
         let doing = call.doing;
-        let time_max = match call.remote {
-            Some(_) => self.times.network_max,
-            None => self.times.local_max,
+        let (time_max, slots) = match call.remote {
+            Some(_) => (self.times.network_max, &self.slots.network),
+            None => (self.times.local_max, &self.slots.local),
         };
+        let broken = |source| GitError::Io {
+            doing,
+            path: directory_of(call.place),
+            source,
+        };
+        let slot = slots.acquire().await.map_err(|closed| broken(io::Error::other(closed)))?;
         let limits = Limits {
             stdout_bytes_max: call.stdout_bytes_max,
             time_max,
         };
         let command = self.command(&call);
-        match run(&self.pool, command, call.stdin, limits).await {
+        let outcome = run(&self.pool, command, call.stdin, limits).await;
+        drop(slot);
+        match outcome {
             Ok(ended) => Ok((ended, call.remote)),
             Err(RunError::TimeOver) => Err(GitError::Timeout {
                 doing,
@@ -229,11 +268,7 @@ impl Git {
             Err(RunError::NotStarted(source)) => {
                 Err(self.not_started(doing, call.place, source).await)
             }
-            Err(RunError::Broken(source)) => Err(GitError::Io {
-                doing,
-                path: directory_of(call.place),
-                source,
-            }),
+            Err(RunError::Broken(source)) => Err(broken(source)),
         }
     }
 
@@ -242,10 +277,10 @@ impl Git {
         &self,
         doing: &'static str,
         place: Place<'_>,
-        source: std::io::Error,
+        source: io::Error,
     ) -> GitError {
         let path = directory_of(place);
-        if source.kind() != std::io::ErrorKind::NotFound {
+        if source.kind() != io::ErrorKind::NotFound {
             return GitError::Io {
                 doing,
                 path,
@@ -265,6 +300,8 @@ impl Git {
         command
             .env_clear()
             .env("PATH", &self.search_path)
+            // Without it curl would look for credentials where this process's user is at home.
+            .env("HOME", "/nonexistent")
             .env("LC_ALL", "C")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

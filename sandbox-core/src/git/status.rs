@@ -34,7 +34,6 @@ impl LocalGit {
             });
         };
         // Git's own answer can't be told from a branch that is called `(detached)`.
-        let read_head = |git_dir: &Path| read_head(git_dir);
         let branch = match self.on_disk("reading a branch", git_dir, read_head).await? {
             Some(Head::Branch(name)) => Some(BranchName::parse(&name)?),
             _ => None,

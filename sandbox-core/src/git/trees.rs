@@ -1,7 +1,5 @@
 //! The port of working trees, as a table of contents: what is done is in the files beside this one.
 
-use std::path::Path;
-
 use super::layout::TreePlace;
 use super::{LocalGit, disk, layout, listing, removal};
 use crate::domain::{
@@ -101,13 +99,7 @@ impl WorkspaceProvider for LocalGit {
         Box::pin(async move {
             let place = TreePlace::of(&self.root, path)?;
             let is_leftover = layout::is_leftover(&place.name);
-            let remove = move |folder: &Path| {
-                if is_leftover {
-                    removal::take_apart(folder)
-                } else {
-                    removal::remove(folder)
-                }
-            };
+            let remove = if is_leftover { removal::take_apart } else { removal::remove };
             self.on_disk("removing a tree", place.folder, remove).await
         })
     }
@@ -115,15 +107,14 @@ impl WorkspaceProvider for LocalGit {
     fn size_of<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, u64, GitError> {
         Box::pin(async move {
             let place = self.tree_at(path).await?;
-            let measure = |folder: &Path| disk::size_of(folder);
-            self.on_disk("measuring a tree", place.folder, measure).await
+            self.on_disk("measuring a tree", place.folder, disk::size_of).await
         })
     }
 
     fn list(&self) -> Answer<'_, Vec<FoundTree>, GitError> {
         Box::pin(async move {
             let root = self.root.clone();
-            self.on_disk("listing trees", root, |root| listing::trees(root)).await
+            self.on_disk("listing trees", root, listing::trees).await
         })
     }
 }
@@ -132,8 +123,7 @@ impl LocalGit {
     /// The place of a tree that is there.
     async fn tree_at(&self, path: &LocalPath) -> Result<TreePlace, GitError> {
         let place = TreePlace::of(&self.root, path)?;
-        let look = |tree: &Path| disk::is_there(tree);
-        if self.on_disk("looking for a tree", place.tree(), look).await? {
+        if self.on_disk("looking for a tree", place.tree(), disk::is_there).await? {
             return Ok(place);
         }
         Err(GitError::NotThere { path: place.folder })

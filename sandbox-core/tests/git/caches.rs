@@ -1,6 +1,10 @@
 //! Caches follow their origin, whatever it does, and never drop what a tree needs.
 
+use std::time::Duration;
+
+use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::{BaseRef, LocalPath, RepoUrl};
+use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::ports::caches::{CacheSource, GitError, RepoCacheProvider};
 use unstall_sandbox_core::ports::workspaces::{BranchRule, TreeRequest, WorkspaceProvider};
 
@@ -16,7 +20,7 @@ async fn a_cache_is_cloned_once_and_knows_the_default_branch() {
     let again = world.ensure().await.expect("a cache");
     assert!(!again.was_fetched && again.size_bytes.is_none());
     let listed = RepoCacheProvider::list(&world.git).await.expect("a list");
-    assert_eq!(listed, [world.cache.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&world.cache));
     RepoCacheProvider::remove(&world.git, &world.cache).await.expect("removed");
     RepoCacheProvider::remove(&world.git, &world.cache).await.expect("removed already");
     assert!(RepoCacheProvider::list(&world.git).await.expect("a list").is_empty());
@@ -164,4 +168,21 @@ async fn a_repository_of_another_hash_works_too() {
     let tree = world.at(tree);
     tree.write("new.txt", "new\n");
     assert_eq!(world.commit(&tree, "new").await.expect("a commit").len(), 64);
+}
+
+#[tokio::test]
+async fn a_clone_whose_time_is_over_is_told_so_and_leaves_nothing() {
+    let world = World::new().await;
+    let times = GitTimes {
+        network_max: Duration::from_millis(1),
+        ..GitTimes::default()
+    };
+    let pool = BlockingPool::new(1).expect("a thread");
+    let root = world.git.root().to_owned();
+    let hurried = LocalGit::open(root, times, pool).await.expect("git");
+    let refused = hurried.ensure(world.source()).await;
+    assert!(matches!(refused, Err(GitError::Timeout { limit_ms: 1, .. })), "{refused:?}");
+    let repository = world.cache_dir().parent().expect("a folder").to_owned();
+    assert_eq!(std::fs::read_dir(repository).expect("a folder").count(), 0);
+    world.ensure().await.expect("a cache");
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use unstall_sandbox_core::domain::WorkspaceId;
 use unstall_sandbox_core::ports::caches::GitError;
 use unstall_sandbox_core::ports::workspaces::{
-    ChangeKind, CommitIdentity, CommitRequest, DiffBase, WorkspaceProvider,
+    ChangeKind, CommitIdentity, CommitRequest, DiffBase, TreeRequest, WorkspaceProvider,
 };
 
-use crate::world::{Tree, World, base, raw_git};
+use crate::world::{Tree, World, base, on, raw_git};
 
 /// Names that are hard to read in a list: a byte that is no UTF-8, a line break, an arrow, and so on.
 const STRANGE: [&[u8]; 6] = [b"\xff\xfe", b"line\nbreak", b"a -> b", b" space ", b":(top)x", b"-rf"];
@@ -189,6 +189,16 @@ async fn saved_edits_outlive_their_tree() {
     assert_eq!(listed.matches('\0').count(), names.len() + 4, "{listed}");
     assert!(!listed.contains("ignored.log") && !listed.contains("src/a.txt"));
     raw_git(&cache, &["fsck", "--connectivity-only"]);
+
+    // Whoever comes back can start from them.
+    let (path, base, branch) = (world.new_path(), base(&saved.reference), on("again"));
+    let request = TreeRequest {
+        path: &path,
+        base: &base,
+        branch: &branch,
+    };
+    world.git.create(request).await.expect("a tree");
+    assert_eq!(world.at(path).read("late.txt").as_deref(), Some("late\n"));
 }
 
 #[tokio::test]

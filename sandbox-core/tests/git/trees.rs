@@ -1,7 +1,5 @@
 //! Trees are made, prepared, adopted, found and removed.
 
-use std::time::Instant;
-
 use unstall_sandbox_core::domain::BranchName;
 use unstall_sandbox_core::ports::caches::GitError;
 use unstall_sandbox_core::ports::workspaces::{BranchRule, TreeRequest, WorkspaceProvider};
@@ -98,12 +96,10 @@ async fn a_prepared_tree_is_adopted_by_one_of_two() {
         base: &base,
         branch: &branch,
     };
-    let started = Instant::now();
     let (first, second) = tokio::join!(
         world.git.adopt(&prepared, request(&one)),
         world.git.adopt(&prepared, request(&other)),
     );
-    println!("adopted in {:?}", started.elapsed());
     assert!(first.is_ok() ^ second.is_ok(), "{first:?} {second:?}");
     let (path, refused) = if first.is_ok() { (one, second) } else { (other, first) };
     assert!(matches!(refused, Err(GitError::NotThere { .. })), "{refused:?}");

@@ -1,8 +1,4 @@
 //! An origin, somebody who changes it, and a root for our caches and trees, in one temporary folder.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test may wait for the gits that it runs beside ours"
-)]
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
