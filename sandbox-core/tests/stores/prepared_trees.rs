@@ -194,7 +194,7 @@ pub(crate) async fn adoption_changes_both_or_neither(place: Place) {
     };
     assert_eq!(conflict(refused), expected);
     let trees = store.list_prepared_trees(all()).await.expect("it answers");
-    assert_eq!(trees, [claimed.clone()]);
+    assert_eq!(trees, std::slice::from_ref(&claimed));
     let found = store.find_workspace(intent.id).await.expect("it answers");
     assert_eq!(found.map(|found| found.version), Some(2));
 
