@@ -4,11 +4,56 @@
 use crate::{Tree, Violation, code_only};
 
 /// A layer, and the modules of its crate that it must not name.
-const LAYERS: [(&str, &[&str]); 4] = [
-    ("sandbox-core/src/domain", &["ports", "stores", "locks"]),
-    ("sandbox-core/src/ports", &["stores", "locks"]),
-    ("sandbox-core/src/stores", &["locks"]),
-    ("sandbox-core/src/locks", &["stores"]),
+const LAYERS: [(&str, &[&str]); 8] = [
+    (
+        "sandbox-core/src/domain",
+        &[
+            "ports",
+            "stores",
+            "locks",
+            "blocking_pool",
+            "files",
+            "runtime",
+            "tools",
+        ],
+    ),
+    (
+        "sandbox-core/src/ports",
+        &[
+            "stores",
+            "locks",
+            "blocking_pool",
+            "files",
+            "runtime",
+            "tools",
+        ],
+    ),
+    (
+        "sandbox-core/src/stores",
+        &["locks", "files", "runtime", "tools"],
+    ),
+    (
+        "sandbox-core/src/locks",
+        &["stores", "files", "runtime", "tools"],
+    ),
+    (
+        "sandbox-core/src/blocking_pool",
+        &[
+            "domain", "ports", "stores", "locks", "files", "runtime", "tools",
+        ],
+    ),
+    (
+        "sandbox-core/src/files",
+        &["stores", "locks", "runtime", "tools"],
+    ),
+    (
+        "sandbox-core/src/runtime",
+        &["stores", "locks", "files", "tools"],
+    ),
+    (
+        "sandbox-core/src/tools",
+        &["stores", "locks", "blocking_pool", "files", "runtime"],
+    ),
 ];
 
 /// Layers that name one which they must not know.

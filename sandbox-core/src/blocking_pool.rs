@@ -265,7 +265,6 @@ mod tests {
     }
 
     #[tokio::test]
-    #[expect(clippy::disallowed_methods, reason = "a pool's thread may wait, that's what it is for")]
     async fn work_whose_answer_was_dropped_before_it_began_is_left_out() {
         let pool = BlockingPool::new(1).expect("a thread");
         let (go, gate) = std_mpsc::channel::<()>();
@@ -314,11 +313,18 @@ mod tests {
     #[test]
     fn buckets_are_in_order_and_hold_what_falls_into_them() {
         for power in 0..32 {
-            for wait_us in [(1_u32 << power) - 1, 1 << power, (1 << power) + (1 << power) / 3] {
+            for wait_us in [
+                (1_u32 << power) - 1,
+                1 << power,
+                (1 << power) + (1 << power) / 3,
+            ] {
                 let bucket = bucket_of(wait_us);
                 assert!(bucket < BUCKETS);
                 assert!(u64::from(wait_us) <= longest_in(bucket), "{wait_us}");
-                assert!(bucket == 0 || longest_in(bucket - 1) < u64::from(wait_us), "{wait_us}");
+                assert!(
+                    bucket == 0 || longest_in(bucket - 1) < u64::from(wait_us),
+                    "{wait_us}"
+                );
             }
         }
         assert_eq!(longest_in(bucket_of(u32::MAX)), u64::from(u32::MAX));

@@ -24,6 +24,7 @@ mod repo_url;
 mod request;
 mod runtime;
 mod stored_word;
+pub(crate) mod tree_path;
 mod workspace;
 mod workspace_key;
 
@@ -51,5 +52,6 @@ pub use repo_name::RepoName;
 pub use repo_url::{GitHost, RepoUrl};
 pub use request::WorkspaceRequest;
 pub use runtime::{Runtime, RuntimeState};
+pub use tree_path::TreePath;
 pub use workspace::{Workspace, WorkspaceState};
 pub use workspace_key::{KeyParts, Purpose, WorkspaceKey};

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn the_filter_can_be_made_for_this_processor() {
         for any_socket in [false, true] {
-            let program = refused_calls(any_socket).expect("a filter");
+            let program = filter(any_socket).expect("a filter");
             assert!(program.len() > REFUSED.len());
         }
         let set_up = SetUp {
