@@ -3,6 +3,11 @@
 //!
 //! At the end the ratios are printed, of calls that took turns in one run.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a plain process is what commands are compared with"
+)]
+
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

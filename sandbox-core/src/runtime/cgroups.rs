@@ -10,6 +10,7 @@ use rustix::fs::{Mode, mkdir, rmdir};
 use rustix::io::Errno;
 
 use super::system_files::{read_text, write_existing};
+use crate::domain::RuntimeId;
 use crate::ports::runtimes::Resources;
 
 /// The names of our groups begin so, with our process's number after it.
@@ -55,7 +56,8 @@ impl CgroupPlace {
             ..Resources::default()
         };
         // Whatever it is that refuses: then there are no groups for us.
-        let made = place.make("trial", &trial, None).ok()?;
+        let name = RuntimeId::generate().to_string(); // others may try at the same time
+        let made = place.make(&name, &trial, None).ok()?;
         made.remove().ok()?;
         Some(place)
     }

@@ -129,10 +129,7 @@ fn settle(streams: Streams) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::zombie_processes,
-    reason = "this process waits for all, by the kernel's own call"
-)]
+/// Its end is waited for with all others', below.
 fn start(command: &Command) -> io::Result<u32> {
     let name = command
         .cmd

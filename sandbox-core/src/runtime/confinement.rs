@@ -81,8 +81,7 @@ const REFUSED_IOCTLS: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
 /// What every command of a runtime gives up.
 pub(super) struct Confinement {
-    unknown_calls: BpfProgram,
-    refused_calls: BpfProgram,
+    filter: BpfProgram,
     landlock: Option<RulesetCreated>,
     limits: Vec<(Resource, u64)>,
 }
@@ -101,8 +100,7 @@ impl Confinement {
         ];
         limits.extend(asked.into_iter().filter(|(_, limit)| *limit > 0));
         Ok(Self {
-            unknown_calls: unknown_calls(),
-            refused_calls: refused_calls(set_up.any_socket).map_err(io::Error::other)?,
+            filter: filter(set_up.any_socket).map_err(io::Error::other)?,
             landlock: landlock(set_up)?,
             limits,
         })
@@ -141,8 +139,7 @@ impl Confinement {
             inheritable: CapabilitySet::empty(),
         };
         set_capabilities(None, nothing)?;
-        apply_filter(&self.refused_calls).map_err(io::Error::other)?;
-        apply_filter(&self.unknown_calls).map_err(io::Error::other)
+        apply_filter(&self.filter).map_err(io::Error::other)
     }
 }
 
@@ -180,28 +177,32 @@ fn refused_calls(any_socket: bool) -> Result<BpfProgram, seccompiler::BackendErr
     SeccompFilter::new(rules, SeccompAction::Allow, refused, processor)?.try_into()
 }
 
-/// Calls that are as if this kernel didn't know them: `clone3`, whose flags a filter can't see, so that
-/// programs fall back to `clone`; and the numbers of the x32 form, which would pass by the other filter.
+/// What a filter begins with: calls that are as if this kernel didn't know them. `clone3` is one, whose
+/// flags a filter can't see, so that programs fall back to `clone`; the numbers of the x32 form are
+/// others, which would pass by what follows. The rest falls through to that.
 fn unknown_calls() -> BpfProgram {
     const LOAD_CALL: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
     const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
     const IF_AT_LEAST: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
     const ANSWER: u16 = 0x06; // BPF_RET | BPF_K
     const X32_BIT: u32 = 0x4000_0000;
+    let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     let clone3 = libc::SYS_clone3.unsigned_abs() as u32;
     vec![
         step(LOAD_CALL, 0, 0, 0), // the call's number is the first word of seccomp's data
         step(IF_EQUAL, 1, 0, clone3),
         step(IF_AT_LEAST, 0, 1, X32_BIT),
-        step(
-            ANSWER,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
-        ),
-        step(ANSWER, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(ANSWER, 0, 0, unknown),
     ]
+}
+
+/// One filter, since each is compiled anew for each command. Its jumps are relative, so that parts can
+/// follow each other.
+fn filter(any_socket: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut filter = unknown_calls();
+    filter.extend(refused_calls(any_socket)?);
+    Ok(filter)
 }
 
 fn landlock(set_up: &SetUp) -> io::Result<Option<RulesetCreated>> {
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn the_filter_can_be_made_for_this_processor() {
         for any_socket in [false, true] {
-            let program = refused_calls(any_socket).expect("a filter");
+            let program = filter(any_socket).expect("a filter");
             assert!(program.len() > REFUSED.len());
         }
         let set_up = SetUp {

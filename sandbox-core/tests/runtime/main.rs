@@ -1,5 +1,10 @@
 //! Runtimes through their port: what holds for any of them, and what only isolation can show.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files and processes between their own steps"
+)]
+
 mod commands;
 mod confinement;
 mod lifecycle;
