@@ -96,7 +96,7 @@ impl TreeRoot {
         let root = TreePath::root();
         let folder = self.open_folder(&root, Links::Refused)?;
         let failed = |errno| of_system("sweeping", &root, errno);
-        let (names, _) = names_in(&folder).map_err(failed)?;
+        let names = names_in(&folder).map_err(failed)?.names;
         let mut removed = 0;
         for (name, _) in names {
             if name.starts_with(UNFINISHED.as_bytes()) {

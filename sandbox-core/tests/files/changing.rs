@@ -232,7 +232,7 @@ async fn a_full_disk_is_told_and_leaves_the_file_as_it_was() {
     let flags = rustix::mount::MountFlags::empty();
     let mounted = rustix::mount::mount("none", grounds.tree(), "tmpfs", flags, c"size=64k");
     if let Err(error) = mounted {
-        println!("skipped: no file system can be mounted here ({error})");
+        eprintln!("skipped: no file system can be mounted here ({error})");
         return;
     }
     let pool = unstall_sandbox_core::blocking_pool::BlockingPool::new(1).expect("a thread");
