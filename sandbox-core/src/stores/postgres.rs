@@ -71,7 +71,8 @@ impl PostgresStore {
             .map_err(cannot_connect)?;
         let mut migrator = sqlx::migrate!("migrations/postgres");
         migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
-        migrator.run(&mut connection).await?;
+        // Not `run`, whose future can't be sent to another thread.
+        migrator.run_direct(None, &mut connection, false).await?;
         connection.close().await.map_err(cannot_connect)
     }
 

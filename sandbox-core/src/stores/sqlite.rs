@@ -5,8 +5,8 @@
 //! their own, and see the last commit. The driver does all of it on threads of its own: a commit waits
 //! for the disk, and no worker of the runtime does.
 //!
-//! A statement that writes and returns rows is always run to its end (`fetch_all`): its last step commits
-//! it, and whoever stops after the first row isn't told when that fails.
+//! A statement outside a transaction that writes and returns rows is always run to its end (`fetch_all`):
+//! its last step commits it, and whoever stops after the first row isn't told when that fails.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{Sqlite, Transaction};
+use tokio::time::{Instant, sleep};
 
 use super::failure::unavailable;
 use super::opening::OpenError;
@@ -36,10 +37,15 @@ mod workspaces;
 
 /// Connections that read. A read takes microseconds, so these do for many tasks.
 const READERS: u32 = 4;
-/// How long a call waits for its turn to write: a thousand that come at once each wait for the disk.
+/// How long a call waits for its turn to write, first in this process and then among processes: a
+/// thousand that come at once each wait for the disk, and SQLite doesn't serve processes in turn.
 const TURN_WAIT: Duration = Duration::from_secs(30);
-/// How long SQLite waits while another process writes.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// How long whoever opens a file waits before the next try, while others open it for the first time.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// The result that says so, and the bits of an extended result that hold it
+/// (<https://www.sqlite.org/rescode.html>).
+const SQLITE_BUSY: u32 = 5;
+const RESULT_BITS: u32 = 0xff;
 /// Which migrations were applied.
 const MIGRATIONS_TABLE: &str = "sandbox_migrations";
 
@@ -60,7 +66,7 @@ impl SqliteStore {
         let cannot_open = |source| cannot_open(path, source);
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .busy_timeout(BUSY_WAIT)
+            .busy_timeout(TURN_WAIT)
             .foreign_keys(true);
         let writing = options
             .clone()
@@ -68,10 +74,7 @@ impl SqliteStore {
             .journal_mode(SqliteJournalMode::Wal)
             // What was answered is on disk: the intent rows of a crash are all there is to repair it.
             .synchronous(SqliteSynchronous::Full);
-        let writer = pool_of(1)
-            .connect_with(writing)
-            .await
-            .map_err(cannot_open)?;
+        let writer = open_in_turn(writing).await.map_err(cannot_open)?;
         let readers = pool_of(READERS)
             .connect_with(options.read_only(true))
             .await
@@ -91,7 +94,8 @@ impl SqliteStore {
         let mut transaction = begun.map_err(cannot_open)?;
         let mut migrator = sqlx::migrate!("migrations/sqlite");
         migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
-        migrator.run(&mut *transaction).await?;
+        // Not `run`, whose future can't be sent to another thread.
+        migrator.run_direct(None, &mut *transaction, false).await?;
         transaction.commit().await.map_err(cannot_open)
     }
 
@@ -110,6 +114,26 @@ impl SqliteStore {
         let begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
         begun.map_err(unavailable(doing))
     }
+}
+
+/// Opens the connection that writes. The first time it makes the file one with a write-ahead log, for
+/// which SQLite doesn't wait while others do the same.
+async fn open_in_turn(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
+    let deadline = Instant::now() + TURN_WAIT;
+    loop {
+        match pool_of(1).connect_with(options.clone()).await {
+            Err(error) if is_busy(&error) && Instant::now() < deadline => sleep(BUSY_PAUSE).await,
+            opened => return opened,
+        }
+    }
+}
+
+/// Does another process hold the file's lock?
+fn is_busy(error: &sqlx::Error) -> bool {
+    let database = error.as_database_error();
+    let code = database.and_then(|database| database.code());
+    let code = code.and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| code & RESULT_BITS == SQLITE_BUSY)
 }
 
 /// Connections to a file don't age, so none is closed before the store is.

@@ -1,4 +1,4 @@
-//! Caches in memory.
+//! What the store's port asks of repository caches, in memory.
 
 use jiff::Timestamp;
 

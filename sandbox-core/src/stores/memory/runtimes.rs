@@ -1,4 +1,4 @@
-//! Runtimes in memory.
+//! What the store's port asks of runtimes, in memory.
 
 use jiff::Timestamp;
 

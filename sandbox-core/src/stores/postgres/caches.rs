@@ -1,4 +1,4 @@
-//! Caches in PostgreSQL.
+//! What the store's port asks of caches, in PostgreSQL.
 
 use jiff::Timestamp;
 use sqlx::PgPool;

@@ -1,4 +1,4 @@
-//! Runtimes in PostgreSQL.
+//! What the store's port asks of runtimes, in PostgreSQL.
 
 use jiff::Timestamp;
 use sqlx::types::Uuid;

@@ -1,4 +1,4 @@
-//! Caches in SQLite.
+//! What the store's port asks of repository caches, in SQLite.
 
 use jiff::Timestamp;
 use sqlx::SqliteExecutor;

@@ -1,4 +1,4 @@
-//! Runtimes in SQLite.
+//! What the store's port asks of runtimes, in SQLite.
 
 use jiff::Timestamp;
 use sqlx::types::Uuid;
