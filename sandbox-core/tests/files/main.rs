@@ -10,6 +10,8 @@ use unstall_sandbox_core::files::TreeFiles;
 
 mod changing;
 mod links;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod proof;
 mod reading;
 mod searching;
 
