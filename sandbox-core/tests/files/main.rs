@@ -1,5 +1,9 @@
 //! Files of a real tree, with commands in it that do their worst: nothing leads out of it, nothing is
 //! half written, nothing waits for ever.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk beside what they test, on threads of their own"
+)]
 
 use std::path::Path;
 
