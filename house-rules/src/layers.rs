@@ -1,5 +1,5 @@
 //! Which layer of the sandbox core may know which: the domain nobody, ports the domain, and what is
-//! behind a port both of these, but not what is behind another.
+//! behind a port both of these, but not what is behind another; the use cases ports alone.
 
 use crate::{Tree, Violation, code_only};
 

@@ -93,7 +93,9 @@ impl SandboxClient {
         handle: &WorkspaceHandle,
         destroy_runtime: bool,
     ) -> Result<(), ServiceError> {
-        self.service.release_session(handle.id, destroy_runtime).await
+        self.service
+            .release_session(handle.id, destroy_runtime)
+            .await
     }
 
     /// A repository's cache, cloned or fetched if it is missing or stale.

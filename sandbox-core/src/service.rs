@@ -26,8 +26,8 @@ use crate::ports::store::{Precondition, SandboxStore, WorkspaceQuota};
 use crate::ports::workspaces::WorkspaceProvider;
 
 mod caches;
-mod command_class;
 mod changes;
+mod command_class;
 mod commands;
 mod disk;
 mod evicting;

@@ -31,21 +31,11 @@ impl Workbench for WorkspaceHandle {
         Box::pin(async move { Ok(self.service.status(self.id).await?) })
     }
 
-    fn diff(
-        &self,
-        base: DiffBase,
-        bytes_max: usize,
-    ) -> Answer<'_, TreeDiff, WorkbenchError> {
-        Box::pin(async move {
-            Ok(self.service.diff(self.id, &base, bytes_max).await?)
-        })
+    fn diff(&self, base: DiffBase, bytes_max: usize) -> Answer<'_, TreeDiff, WorkbenchError> {
+        Box::pin(async move { Ok(self.service.diff(self.id, &base, bytes_max).await?) })
     }
 
-    fn commit(
-        &self,
-        message: String,
-        paths: Vec<PathBuf>,
-    ) -> Answer<'_, CommitId, WorkbenchError> {
+    fn commit(&self, message: String, paths: Vec<PathBuf>) -> Answer<'_, CommitId, WorkbenchError> {
         Box::pin(async move {
             let order = CommitOrder {
                 message,

@@ -17,7 +17,10 @@ pub(crate) fn default_url(repo: &RepoName) -> Result<RepoUrl, Failure> {
 
 /// The token of `GH_TOKEN`, if the URL leads to the host that it is for. Others never see it.
 pub(crate) fn token_for(url: &RepoUrl) -> Result<Option<AuthToken>, Failure> {
-    let Some(text) = std::env::var("GH_TOKEN").ok().filter(|text| !text.is_empty()) else {
+    let Some(text) = std::env::var("GH_TOKEN")
+        .ok()
+        .filter(|text| !text.is_empty())
+    else {
         return Ok(None);
     };
     if !is_for_host(&text_of_host()?, url) {

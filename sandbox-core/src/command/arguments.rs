@@ -28,16 +28,38 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Where repositories and trees lie [default: unstall/sandbox in the data folder of the user]
-    #[arg(long, global = true, value_name = "DIR", env = "SANDBOX_REPOS_BASE_PATH")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "SANDBOX_REPOS_BASE_PATH"
+    )]
     pub(crate) root: Option<PathBuf>,
     /// The SQLite file of records [default: sandbox.sqlite in the root]
-    #[arg(long, global = true, value_name = "FILE", env = "SANDBOX_METADATA_PATH")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "SANDBOX_METADATA_PATH"
+    )]
     pub(crate) metadata: Option<PathBuf>,
     /// PostgreSQL, for many processes; needs Redis too
-    #[arg(long, global = true, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Option<String>,
     /// Redis, for the locks of many processes; needs PostgreSQL too
-    #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "REDIS_URL",
+        hide_env_values = true
+    )]
     pub(crate) redis_url: Option<String>,
     /// Print one JSON document on stdout
     #[arg(long, global = true)]
@@ -91,9 +113,11 @@ pub(crate) enum Mode {
 
 /// Which workspace to get.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  unstall-sandbox acquire octo/hello --conversation 7\n  \
+#[command(
+    after_help = "Examples:\n  unstall-sandbox acquire octo/hello --conversation 7\n  \
                         unstall-sandbox acquire octo/hello --mode analysis --base v1.2\n  \
-                        unstall-sandbox acquire octo/hello --url file:///srv/hello --branch fix --create-branch")]
+                        unstall-sandbox acquire octo/hello --url file:///srv/hello --branch fix --create-branch"
+)]
 pub(crate) struct Acquire {
     /// The repository: owner/repo
     pub(crate) repo: String,
@@ -144,8 +168,10 @@ pub(crate) enum Kind {
 
 /// What to run.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  unstall-sandbox exec WORKSPACE -- rg -n main src\n  \
-                        unstall-sandbox exec WORKSPACE --timeout-s 600 -- cargo test")]
+#[command(
+    after_help = "Examples:\n  unstall-sandbox exec WORKSPACE -- rg -n main src\n  \
+                        unstall-sandbox exec WORKSPACE --timeout-s 600 -- cargo test"
+)]
 pub(crate) struct Exec {
     /// The workspace's id
     pub(crate) workspace: String,
@@ -173,7 +199,9 @@ pub(crate) struct Diff {
 
 /// What to commit.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  unstall-sandbox commit WORKSPACE --message 'Fix the lock' --push")]
+#[command(
+    after_help = "Example:\n  unstall-sandbox commit WORKSPACE --message 'Fix the lock' --push"
+)]
 pub(crate) struct Commit {
     /// The workspace's id
     pub(crate) workspace: String,
@@ -181,10 +209,20 @@ pub(crate) struct Commit {
     #[arg(short, long)]
     pub(crate) message: String,
     /// Who made the change
-    #[arg(long, value_name = "NAME", env = "GIT_AUTHOR_NAME", default_value = "unstall-sandbox")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "GIT_AUTHOR_NAME",
+        default_value = "unstall-sandbox"
+    )]
     pub(crate) author_name: String,
     /// Their address
-    #[arg(long, value_name = "MAIL", env = "GIT_AUTHOR_EMAIL", default_value = "unstall-sandbox@localhost")]
+    #[arg(
+        long,
+        value_name = "MAIL",
+        env = "GIT_AUTHOR_EMAIL",
+        default_value = "unstall-sandbox@localhost"
+    )]
     pub(crate) author_email: String,
     /// Push the branch afterwards
     #[arg(long)]
@@ -195,7 +233,9 @@ pub(crate) struct Commit {
 
 /// What to let go.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  unstall-sandbox evict --dry-run\n  unstall-sandbox evict WORKSPACE")]
+#[command(
+    after_help = "Examples:\n  unstall-sandbox evict --dry-run\n  unstall-sandbox evict WORKSPACE"
+)]
 pub(crate) struct Evict {
     /// A workspace's id; else whatever should go
     pub(crate) workspace: Option<String>,

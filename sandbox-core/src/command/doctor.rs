@@ -65,7 +65,11 @@ async fn look_at_service(workshop: &Workshop, findings: &mut Vec<FindingDocument
                 rows.len(),
                 in_state(WorkspaceState::Ready),
             );
-            if missing + blocked > 0 { Err(found) } else { Ok(found) }
+            if missing + blocked > 0 {
+                Err(found)
+            } else {
+                Ok(found)
+            }
         }
         Err(error) => Err(error.to_string()),
     };
@@ -89,7 +93,9 @@ async fn look_at_locks(workshop: &Workshop) -> Result<String, ServiceError> {
     let lease = locks.acquire(&name, LockClass::Write, LOCK_WAIT).await?;
     lease.release().await?;
     let took_us = began.elapsed().as_micros();
-    Ok(format!("a free lock was taken and given back in {took_us} µs"))
+    Ok(format!(
+        "a free lock was taken and given back in {took_us} µs"
+    ))
 }
 
 async fn look_at_runtime(pool: &BlockingPool) -> Result<String, String> {

@@ -311,7 +311,10 @@ mod tests {
 
     /// `INSTA_UPDATE=always` rewrites it.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test reads and writes files without a runtime")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test reads and writes files without a runtime"
+    )]
     fn the_shipped_schema_is_the_one_of_these_types() {
         let schema = schemars::schema_for!(Document);
         let generated = format!(
@@ -323,6 +326,9 @@ mod tests {
             std::fs::write(&path, &generated).expect("schema/ can be written");
         }
         let shipped = std::fs::read_to_string(&path).expect("schema/sandbox.schema.json");
-        assert!(shipped == generated, "the schema is not that of the types: accept it by INSTA_UPDATE=always");
+        assert!(
+            shipped == generated,
+            "the schema is not that of the types: accept it by INSTA_UPDATE=always"
+        );
     }
 }

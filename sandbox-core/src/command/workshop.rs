@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use super::arguments::Place;
 use super::failure::Failure;
-use super::root_lock::RootLock;
 use super::idle_runtimes::IdleRuntimes;
+use super::root_lock::RootLock;
 
 /// Tests name a fault point here, at which the process ends.
 const FAULT: &str = "UNSTALL_SANDBOX_FAULT";
@@ -152,7 +152,10 @@ fn root_of(place: &Place) -> Result<PathBuf, Failure> {
 }
 
 async fn runtimes(need: Need, pool: &BlockingPool) -> Result<Arc<dyn RuntimeProvider>, Failure> {
-    if let Some(other) = std::env::var("SANDBOX_RUNTIME_PROVIDER").ok().filter(|it| it != KIND) {
+    if let Some(other) = std::env::var("SANDBOX_RUNTIME_PROVIDER")
+        .ok()
+        .filter(|it| it != KIND)
+    {
         return Err(Failure::Usage(format!(
             "there is no runtime provider {other:?}; {KIND} is the only one: unset SANDBOX_RUNTIME_PROVIDER"
         )));
@@ -180,4 +183,3 @@ fn faults() -> Result<Faults, Failure> {
         _ => Ok(Faults::none()),
     }
 }
-

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
-    AuthScopeHash, AuthToken, BranchName, CacheKey, FencingToken, RepoCache, RepoCacheState, RepoName, RepoUrl,
-    SandboxError, Subject, UserId, WorkspaceRequest, to_the_microsecond,
+    AuthScopeHash, AuthToken, BranchName, CacheKey, FencingToken, RepoCache, RepoCacheState,
+    RepoName, RepoUrl, SandboxError, Subject, UserId, WorkspaceRequest, to_the_microsecond,
 };
 use crate::ports::caches::{CacheFacts, CacheSource, GitError};
 use crate::ports::locks::{LockClass, LockName};
@@ -188,7 +188,11 @@ impl SandboxService {
         match self.adapters.caches.ensure(request.source(&cache)).await {
             Ok(facts) => {
                 self.faults.pass(FaultPoint::CacheCloned);
-                let fetched_at = if facts.was_fetched { began } else { cache.created_at };
+                let fetched_at = if facts.was_fetched {
+                    began
+                } else {
+                    cache.created_at
+                };
                 self.record_fetch(cache, &facts, fetched_at, token).await
             }
             Err(error) => {
@@ -249,5 +253,7 @@ impl SandboxService {
 
 fn is_fresh(cache: &RepoCache, since: Timestamp) -> bool {
     cache.state == RepoCacheState::Ready
-        && cache.last_fetched_at.is_some_and(|fetched_at| fetched_at >= since)
+        && cache
+            .last_fetched_at
+            .is_some_and(|fetched_at| fetched_at >= since)
 }

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
-    AuthToken, BranchName, CommandKind, CommitId, ConflictCause, FencingToken, GitHost, PlatformError,
-    SandboxError, Subject, Workspace, WorkspaceError, WorkspaceId, to_the_microsecond,
+    AuthToken, BranchName, CommandKind, CommitId, ConflictCause, FencingToken, GitHost,
+    PlatformError, SandboxError, Subject, Workspace, WorkspaceError, WorkspaceId,
+    to_the_microsecond,
 };
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::platforms::PullRequestDraft;
@@ -179,7 +180,11 @@ impl SandboxService {
         workspace.size_bytes = Some(size_bytes);
         workspace.updated_at = to_the_microsecond(Timestamp::now());
         let when = as_read(workspace.version, token);
-        Ok(self.adapters.store.update_workspace(&workspace, when).await?)
+        Ok(self
+            .adapters
+            .store
+            .update_workspace(&workspace, when)
+            .await?)
     }
 
     /// Does `work` in a workspace's tree, of which the path is handed to it, as a command of that kind

@@ -7,13 +7,44 @@ use crate::domain::CommandKind;
 
 /// Programs that only look, whatever their arguments are.
 const READERS: [&str; 23] = [
-    "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "fd", "file", "find", "grep", "head",
-    "jq", "ls", "pwd", "readlink", "realpath", "rg", "sha256sum", "stat", "tail", "tree", "wc",
+    "basename",
+    "cat",
+    "cmp",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "fd",
+    "file",
+    "find",
+    "grep",
+    "head",
+    "jq",
+    "ls",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rg",
+    "sha256sum",
+    "stat",
+    "tail",
+    "tree",
+    "wc",
 ];
 /// Commands of git that only look, whatever their arguments are.
 const GIT_READERS: [&str; 12] = [
-    "blame", "cat-file", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "merge-base",
-    "rev-list", "rev-parse", "show",
+    "blame",
+    "cat-file",
+    "describe",
+    "diff",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "show",
 ];
 /// Package managers, by the words that install.
 const INSTALLERS: [(&str, &[&str]); 9] = [
@@ -85,7 +116,15 @@ mod tests {
 
     #[test]
     fn what_is_not_known_writes() {
-        for line in ["sh -c ls", "sed -i s/a/b/ x", "git commit -m x", "git", "git checkout x", "./cat2", ""] {
+        for line in [
+            "sh -c ls",
+            "sed -i s/a/b/ x",
+            "git commit -m x",
+            "git",
+            "git checkout x",
+            "./cat2",
+            "",
+        ] {
             assert_eq!(kind(line), CommandKind::Write, "{line}");
         }
         assert_eq!(classify(&[]), CommandKind::Write);
@@ -93,7 +132,13 @@ mod tests {
 
     #[test]
     fn readers_installers_and_testers_are_told_apart() {
-        for line in ["rg x", "/usr/bin/cat a", "git --no-pager log -1", "git status --short", "ls"] {
+        for line in [
+            "rg x",
+            "/usr/bin/cat a",
+            "git --no-pager log -1",
+            "git status --short",
+            "ls",
+        ] {
             assert_eq!(kind(line), CommandKind::Read, "{line}");
         }
         for line in ["npm ci", "pip install x", "uv sync"] {

@@ -6,9 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::command_class::classify;
 use super::{FaultPoint, SandboxService, ServiceError};
-use crate::domain::{
-    CommandKind, RuntimeId, RuntimeState, SandboxError, Workspace, WorkspaceId,
-};
+use crate::domain::{CommandKind, RuntimeId, RuntimeState, SandboxError, Workspace, WorkspaceId};
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::runtimes::{ExecRequest, ExecResult, LiveRuntime};
 
@@ -56,9 +54,12 @@ impl SandboxService {
             let place = self.place_for(&workspace, kind).await?;
             let request = order.request.clone();
             let work = |_| self.exec_locked(id, kind, place, request);
-            let done = self.under(&name, class, self.settings.lock_wait, work).await;
+            let done = self
+                .under(&name, class, self.settings.lock_wait, work)
+                .await;
             match done {
-                Err(ServiceError::Sandbox(SandboxError::NotRunning { .. })) if attempts_left > 0 => {}
+                Err(ServiceError::Sandbox(SandboxError::NotRunning { .. }))
+                    if attempts_left > 0 => {}
                 done => return done.map_err(|error| error.about_commands(id)),
             }
         }

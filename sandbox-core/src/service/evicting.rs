@@ -177,7 +177,8 @@ impl SandboxService {
                 self.end_runtime_unused(runtime, since, token).await
             }
         };
-        self.under(&name, LockClass::Write, Duration::ZERO, work).await
+        self.under(&name, LockClass::Write, Duration::ZERO, work)
+            .await
     }
 
     async fn let_cache_go(&self, cache: &RepoCache) -> Result<(), ServiceError> {
@@ -193,7 +194,8 @@ impl SandboxService {
                 .await?;
             self.finish_cache_eviction(going, token).await
         };
-        self.under(&name, LockClass::Write, Duration::ZERO, work).await
+        self.under(&name, LockClass::Write, Duration::ZERO, work)
+            .await
     }
 
     async fn scene(&self) -> Result<Scene, ServiceError> {
@@ -219,7 +221,10 @@ impl SandboxService {
 impl Scene {
     fn candidates(&self) -> Vec<Candidate> {
         let is_running = |runtime: &&Runtime| {
-            matches!(runtime.state, RuntimeState::Creating | RuntimeState::Running)
+            matches!(
+                runtime.state,
+                RuntimeState::Creating | RuntimeState::Running
+            )
         };
         let running = self.runtimes.values().filter(is_running);
         let with_runtime: HashSet<WorkspaceId> =

@@ -130,7 +130,9 @@ impl Faults {
     /// # Errors
     /// When there is no such place.
     pub fn at(name: &str) -> Result<Self, UnknownFault> {
-        let point = FaultPoint::ALL.into_iter().find(|point| point.as_str() == name);
+        let point = FaultPoint::ALL
+            .into_iter()
+            .find(|point| point.as_str() == name);
         match point {
             Some(point) => Ok(Self(Some(point))),
             None => Err(UnknownFault {

@@ -176,7 +176,9 @@ impl SandboxService {
             .adapters
             .trees
             .path_of(&cache.local_path, mode, intent.id);
-        intent.conversation_id.clone_from(&wanted.request.conversation_id);
+        intent
+            .conversation_id
+            .clone_from(&wanted.request.conversation_id);
         intent.task_id.clone_from(&wanted.request.task_id);
         self.adapters
             .store
@@ -204,7 +206,10 @@ impl SandboxService {
         let made = match self.adapters.trees.create(request).await {
             // What isn't in the cache may have come to the origin since.
             Err(GitError::NoSuchBase { .. } | GitError::NoSuchBranch { .. }) => {
-                match self.cache_fetched_since(&wanted.cache, wanted.asked_at).await {
+                match self
+                    .cache_fetched_since(&wanted.cache, wanted.asked_at)
+                    .await
+                {
                     Ok(_) => Ok(self.adapters.trees.create(request).await),
                     Err(error) => Err(error.about_cache(wanted.cache.key(), &intent.base_ref)),
                 }
@@ -252,7 +257,11 @@ impl SandboxService {
             let when = as_read(workspace.version, token);
             workspace.pinned_until = until.map(to_the_microsecond);
             workspace.updated_at = to_the_microsecond(Timestamp::now());
-            Ok(self.adapters.store.update_workspace(&workspace, when).await?)
+            Ok(self
+                .adapters
+                .store
+                .update_workspace(&workspace, when)
+                .await?)
         };
         self.under(&name, LockClass::Write, self.settings.lock_wait, work)
             .await

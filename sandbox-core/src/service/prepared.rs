@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{FaultPoint, SandboxService, ServiceError};
 use crate::domain::{
-    BaseRef, FencingToken, PreparedTree, PreparedTreeState, RepoCache, SandboxError,
-    Workspace, WorkspaceState,
+    BaseRef, FencingToken, PreparedTree, PreparedTreeState, RepoCache, SandboxError, Workspace,
+    WorkspaceState,
 };
 use crate::ports::store::{Precondition, TreeClaim};
 use crate::ports::workspaces::TreeRequest;
@@ -35,7 +35,8 @@ impl SandboxService {
             made_since: now - AGE_MAX,
             worker: self.settings.worker.clone(),
             now,
-            lease_until: now + SignedDuration::try_from(CLAIM_LEASE).unwrap_or(SignedDuration::ZERO),
+            lease_until: now
+                + SignedDuration::try_from(CLAIM_LEASE).unwrap_or(SignedDuration::ZERO),
         };
         let store = &self.adapters.store;
         let Some(tree) = store.claim_prepared_tree(&claim).await? else {
@@ -50,7 +51,9 @@ impl SandboxService {
         match self.adapters.trees.adopt(&tree.local_path, *request).await {
             Ok(_) => {
                 self.faults.pass(FaultPoint::TreeMade);
-                let ready = intent.clone().moved_to(WorkspaceState::Ready, Timestamp::now())?;
+                let ready = intent
+                    .clone()
+                    .moved_to(WorkspaceState::Ready, Timestamp::now())?;
                 let when = Precondition {
                     version: intent.version,
                     token,

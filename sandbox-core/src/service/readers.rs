@@ -50,7 +50,9 @@ impl Readers {
             .map(|(id, _)| *id)
             .collect();
         let taken = idle.iter().filter_map(|id| readers.remove(id));
-        taken.filter_map(|reader| reader.live.get().cloned()).collect()
+        taken
+            .filter_map(|reader| reader.live.get().cloned())
+            .collect()
     }
 
     /// Of which workspaces there are some.

@@ -118,7 +118,8 @@ impl SandboxService {
             }
             self.end_runtime(found, token).await.map(|()| 1)
         };
-        self.under(&name, LockClass::Write, Duration::ZERO, work).await
+        self.under(&name, LockClass::Write, Duration::ZERO, work)
+            .await
     }
 
     async fn reconcile_workspaces(
@@ -136,11 +137,15 @@ impl SandboxService {
             let is_there = whole.contains(&workspace.local_path);
             match workspace.state {
                 WorkspaceState::Creating => {
-                    let removal = self.remove_workspace(&workspace, None, Duration::ZERO).await;
+                    let removal = self
+                        .remove_workspace(&workspace, None, Duration::ZERO)
+                        .await;
                     report.given_up += report.note(&what, removal.map(|_| 1));
                 }
                 WorkspaceState::Evicting => {
-                    let removal = self.remove_workspace(&workspace, None, Duration::ZERO).await;
+                    let removal = self
+                        .remove_workspace(&workspace, None, Duration::ZERO)
+                        .await;
                     report.finished += report.note(&what, removal.map(|_| 1));
                 }
                 WorkspaceState::Ready | WorkspaceState::EvictionBlocked if !is_there => {
@@ -181,7 +186,8 @@ impl SandboxService {
             self.adapters.store.update_workspace(&moved, when).await?;
             Ok(1)
         };
-        self.under(&name, LockClass::Write, Duration::ZERO, work).await
+        self.under(&name, LockClass::Write, Duration::ZERO, work)
+            .await
     }
 
     async fn reconcile_prepared(&self, report: &mut ReconcileReport) -> Result<(), ServiceError> {
@@ -215,8 +221,10 @@ impl SandboxService {
     ) -> Result<(), ServiceError> {
         let rows = self.all_caches().await?;
         for cache in &rows {
-            let is_half_done =
-                matches!(cache.state, RepoCacheState::Creating | RepoCacheState::Evicting);
+            let is_half_done = matches!(
+                cache.state,
+                RepoCacheState::Creating | RepoCacheState::Evicting
+            );
             if is_half_done {
                 let what = format!("repository cache {}", cache.id);
                 let done = self.reconcile_cache(cache).await;
@@ -248,7 +256,8 @@ impl SandboxService {
             }
             Ok(1)
         };
-        self.under(&name, LockClass::Write, Duration::ZERO, work).await
+        self.under(&name, LockClass::Write, Duration::ZERO, work)
+            .await
     }
 
     /// Removes what has no record. A workspace's tree with changes stays, whatever the records say.
@@ -258,7 +267,12 @@ impl SandboxService {
         report: &mut ReconcileReport,
     ) -> Result<(), ServiceError> {
         let mut known: HashSet<LocalPath> = HashSet::new();
-        known.extend(self.all_workspaces().await?.into_iter().map(|row| row.local_path));
+        known.extend(
+            self.all_workspaces()
+                .await?
+                .into_iter()
+                .map(|row| row.local_path),
+        );
         let prepared = self.all_prepared_trees().await?;
         known.extend(prepared.into_iter().map(|row| row.local_path));
         let leftover_s = self.settings.leftover_age.as_secs();

@@ -6,9 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
-use crate::domain::{
-    FencingToken, Workspace, WorkspaceError, WorkspaceId, WorkspaceState,
-};
+use crate::domain::{FencingToken, Workspace, WorkspaceError, WorkspaceId, WorkspaceState};
 use crate::ports::caches::GitError;
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::store::Precondition;
@@ -50,9 +48,7 @@ impl SandboxService {
             .await?;
         match removal {
             Some(Removal::Done { saved }) => Ok(saved),
-            Some(Removal::Blocked { .. }) => {
-                Err(WorkspaceError::Dirty(workspace.id).into())
-            }
+            Some(Removal::Blocked { .. }) => Err(WorkspaceError::Dirty(workspace.id).into()),
             None => Ok(None),
         }
     }
@@ -77,7 +73,9 @@ impl SandboxService {
             }
             let commands = LockName::workspace_command(id);
             let alone = async |_| self.begin_removal(workspace, unused_since, token).await;
-            let removal = self.under(&commands, LockClass::Write, wait_max, alone).await;
+            let removal = self
+                .under(&commands, LockClass::Write, wait_max, alone)
+                .await;
             removal.map(Some).map_err(|error| error.about_commands(id))
         };
         self.under(&name, LockClass::Write, wait_max, work).await
@@ -98,7 +96,10 @@ impl SandboxService {
                     unused_since,
                 };
                 let evicting = workspace.moved_to(WorkspaceState::Evicting, Timestamp::now())?;
-                self.adapters.store.update_workspace(&evicting, when).await?
+                self.adapters
+                    .store
+                    .update_workspace(&evicting, when)
+                    .await?
             }
         };
         self.go_on_removing(evicting, token).await
@@ -114,7 +115,9 @@ impl SandboxService {
         let commands = LockName::workspace_command(id);
         let alone = |_| self.go_on_removing(workspace, token);
         let wait_max = self.settings.lock_wait;
-        let removal = self.under(&commands, LockClass::Write, wait_max, alone).await;
+        let removal = self
+            .under(&commands, LockClass::Write, wait_max, alone)
+            .await;
         removal.map_err(|error| error.about_commands(id))
     }
 
@@ -139,10 +142,7 @@ impl SandboxService {
     }
 
     /// Git is asked, whatever the row says: what nobody announced would be lost as well.
-    async fn save_if_needed(
-        &self,
-        workspace: &Workspace,
-    ) -> Result<Option<SavedEdits>, GitError> {
+    async fn save_if_needed(&self, workspace: &Workspace) -> Result<Option<SavedEdits>, GitError> {
         let trees = &self.adapters.trees;
         let would_lose = match trees.status(&workspace.local_path).await {
             Ok(status) => status.is_dirty(),

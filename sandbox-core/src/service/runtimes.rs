@@ -96,7 +96,10 @@ impl SandboxService {
         if live.state().await? != RuntimeState::Running {
             return Ok(None);
         }
-        match store.touch_runtime(runtime.id, Timestamp::now(), None).await {
+        match store
+            .touch_runtime(runtime.id, Timestamp::now(), None)
+            .await
+        {
             Ok(()) => Ok(Some((runtime, live))),
             Err(SandboxError::NotFound(_)) => Ok(None), // destroyed a moment ago
             Err(error) => Err(error.into()),
@@ -126,7 +129,11 @@ impl SandboxService {
             return self.make_runtime(workspace, token).await;
         };
         let is_usable = matches!(runtime.state, RuntimeState::Running | RuntimeState::Stopped);
-        let live = if is_usable { self.live_of(&runtime).await? } else { None };
+        let live = if is_usable {
+            self.live_of(&runtime).await?
+        } else {
+            None
+        };
         if let Some(live) = live
             && let Some(started) = self.start_again(&runtime, &live, token).await?
         {
@@ -166,9 +173,13 @@ impl SandboxService {
             return Ok(Some(runtime.clone()));
         }
         let when = as_read(runtime.version, token);
-        let mut started = runtime.clone().moved_to(RuntimeState::Running, Timestamp::now())?;
+        let mut started = runtime
+            .clone()
+            .moved_to(RuntimeState::Running, Timestamp::now())?;
         started.last_used_at = started.updated_at;
-        Ok(Some(self.adapters.store.update_runtime(&started, when).await?))
+        Ok(Some(
+            self.adapters.store.update_runtime(&started, when).await?,
+        ))
     }
 
     async fn make_runtime(

@@ -69,7 +69,9 @@ impl SandboxService {
                     None => self.measure(workspace, token).await.map(drop),
                 }
             };
-            let done = self.under(&name, LockClass::Write, Duration::ZERO, work).await;
+            let done = self
+                .under(&name, LockClass::Write, Duration::ZERO, work)
+                .await;
             if let Err(error) = done {
                 tracing::debug!(workspace = %id, %error, "an idle tree wasn't looked at");
             }
@@ -102,7 +104,9 @@ impl SandboxService {
         for live in runtimes.list(&Labels::new()).await? {
             let labels = live.labels();
             let is_ours = labels.contains_key(WORKSPACE_LABEL);
-            let is_reader = labels.get(ACCESS_LABEL).is_some_and(|access| access == "read");
+            let is_reader = labels
+                .get(ACCESS_LABEL)
+                .is_some_and(|access| access == "read");
             let row = labels.get(RUNTIME_LABEL).and_then(|id| states.get(id));
             match row {
                 Some(RuntimeState::Stopped) if live.state().await? == RuntimeState::Running => {
@@ -119,7 +123,10 @@ impl SandboxService {
     /// Ends records of runtimes whose workspace is gone.
     async fn end_orphan_runtimes(&self) -> Result<(), ServiceError> {
         let store = &self.adapters.store;
-        for orphan in store.find_orphan_runtimes(super::evicting::ROWS_MAX).await? {
+        for orphan in store
+            .find_orphan_runtimes(super::evicting::ROWS_MAX)
+            .await?
+        {
             let token = orphan.token; // nobody else has a lock of a workspace that is gone
             self.skip_if_used(self.end_runtime(orphan, token).await)?;
         }
@@ -127,10 +134,7 @@ impl SandboxService {
     }
 
     /// Somebody else was faster, which is as well.
-    pub(super) fn skip_if_used(
-        &self,
-        done: Result<(), ServiceError>,
-    ) -> Result<(), ServiceError> {
+    pub(super) fn skip_if_used(&self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
         match done {
             Err(error) if error.is_busy() || error.is_conflict() => {
                 tracing::debug!(%error, "left to whoever has it");

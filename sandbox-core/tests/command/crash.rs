@@ -18,9 +18,19 @@ const KILLS: usize = 50;
 /// What is done before the crash, and the command that crashes there.
 fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
     let url = scene.url();
-    let acquire = ["acquire", "octo/hello", "--url", url.as_str(), "--conversation"];
+    let acquire = [
+        "acquire",
+        "octo/hello",
+        "--url",
+        url.as_str(),
+        "--conversation",
+    ];
     let acquire = |more: &[&'static str]| -> Vec<String> {
-        acquire.iter().chain(more).map(|word| (*word).to_owned()).collect()
+        acquire
+            .iter()
+            .chain(more)
+            .map(|word| (*word).to_owned())
+            .collect()
     };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let mut workspace = None;
@@ -31,7 +41,15 @@ fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
         | FaultPoint::TreeMade => acquire(&["a"]),
         FaultPoint::PreparedIntent | FaultPoint::PreparedMade => acquire(&["a", "--prepare"]),
         FaultPoint::TreeClaimed => {
-            scene.done(&["acquire", "octo/hello", "--url", &url, "--conversation", "b", "--prepare"]);
+            scene.done(&[
+                "acquire",
+                "octo/hello",
+                "--url",
+                &url,
+                "--conversation",
+                "b",
+                "--prepare",
+            ]);
             acquire(&["a"])
         }
         FaultPoint::CacheEvicting | FaultPoint::CacheRemoved => {
@@ -56,7 +74,9 @@ fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
     };
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut command = scene.command(&arguments);
-    let output = command.env("UNSTALL_SANDBOX_FAULT", point.as_str()).output();
+    let output = command
+        .env("UNSTALL_SANDBOX_FAULT", point.as_str())
+        .output();
     let output = output.expect("it starts");
     let signal = output.status.signal();
     assert_eq!(signal, Some(ABORTED), "{point} wasn't reached: {output:?}");
@@ -91,7 +111,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -117,11 +140,26 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         let url = scene.url();
         let next = format!("n{round}");
         let victim = match dice.below(5) {
-            0 => vec!["acquire", "octo/hello", "--url", &url, "--conversation", &next, "--prepare"],
+            0 => vec![
+                "acquire",
+                "octo/hello",
+                "--url",
+                &url,
+                "--conversation",
+                &next,
+                "--prepare",
+            ],
             1 => vec!["commit", &id, "-m", "more"],
             2 => vec!["evict", &id],
             3 => vec!["evict", "--unused-for-s", "0"],
-            _ => vec!["exec", &id, "--", "sh", "-c", "echo x > x; sleep 0.02; echo y > y"],
+            _ => vec![
+                "exec",
+                &id,
+                "--",
+                "sh",
+                "-c",
+                "echo x > x; sleep 0.02; echo y > y",
+            ],
         };
         let mut child = scene.start(&victim);
         let span_us = u64::try_from(took.as_micros()).expect("short").max(1);
@@ -135,14 +173,21 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         for (workspace, files) in &written {
             for file in files {
                 let kept = scene.kept(workspace, file);
-                assert_eq!(kept, Some(format!("{file}\n")), "{context}: {file} of {workspace} is lost");
+                assert_eq!(
+                    kept,
+                    Some(format!("{file}\n")),
+                    "{context}: {file} of {workspace} is lost"
+                );
             }
         }
         // What was saved once is known to be; looking each time would take longer than the rest.
         let live = scene.workspaces();
         written.retain(|workspace, _| live.iter().any(|row| row["id"] == workspace.as_str()));
     }
-    assert!(hits * 4 >= kills, "{hits} of {kills} were killed before their end");
+    assert!(
+        hits * 4 >= kills,
+        "{hits} of {kills} were killed before their end"
+    );
 }
 
 /// How long an ordinary command takes here.

@@ -56,7 +56,10 @@ impl Scene {
 
     /// The document of a command that is done well, or was run and failed.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        let with_json: Vec<&str> = ["--json"].into_iter().chain(arguments.iter().copied()).collect();
+        let with_json: Vec<&str> = ["--json"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
         let output = self.run(&with_json);
         let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             let stderr = String::from_utf8_lossy(&output.stderr);
@@ -87,8 +90,14 @@ impl Scene {
     /// The id of a conversation's workspace, which is made if it isn't there.
     pub(crate) fn acquire(&self, conversation: &str) -> String {
         let url = self.url();
-        let document =
-            self.done(&["acquire", "octo/hello", "--url", &url, "--conversation", conversation]);
+        let document = self.done(&[
+            "acquire",
+            "octo/hello",
+            "--url",
+            &url,
+            "--conversation",
+            conversation,
+        ]);
         let id = document["workspace"]["id"].as_str();
         id.expect("an id").to_owned()
     }
@@ -124,7 +133,10 @@ impl Scene {
     pub(crate) fn assert_whole(&self, context: &str) {
         let began = Instant::now();
         let document = self.done(&["evict", "--dry-run"]);
-        assert!(began.elapsed() < Duration::from_secs(25), "{context}: a lock was left");
+        assert!(
+            began.elapsed() < Duration::from_secs(25),
+            "{context}: a lock was left"
+        );
         assert!(document["error"].is_null(), "{context}: {document}");
         let rows = self.workspaces();
         for row in &rows {
@@ -163,7 +175,10 @@ impl Scene {
             );
             let on_disk = find(&self.root(), &|name| name == ".bare").len();
             assert_eq!(on_disk, caches.len(), "{context}: caches and rows");
-            let prepared = store.list_prepared_trees(first_page()).await.expect("listed");
+            let prepared = store
+                .list_prepared_trees(first_page())
+                .await
+                .expect("listed");
             assert!(
                 prepared.iter().all(|tree| tree.state.as_str() == "ready"),
                 "{context}: {prepared:?}"

@@ -29,7 +29,10 @@ fn a_token_is_shown_to_its_host_and_left_nowhere() {
             let refused = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
             // The other end may have gone.
             drop(stream.write_all(refused.as_bytes()));
-            if heads.send(String::from_utf8_lossy(&head).into_owned()).is_err() {
+            if heads
+                .send(String::from_utf8_lossy(&head).into_owned())
+                .is_err()
+            {
                 return;
             }
         }
@@ -58,7 +61,14 @@ fn a_token_is_shown_to_its_host_and_left_nowhere() {
     // Another host doesn't see it, and nothing of it is on disk.
     let url = scene.url();
     let output = scene
-        .command(&["acquire", "octo/hello", "--url", &url, "--conversation", "1"])
+        .command(&[
+            "acquire",
+            "octo/hello",
+            "--url",
+            &url,
+            "--conversation",
+            "1",
+        ])
         .env("GH_TOKEN", TOKEN)
         .output()
         .expect("it starts");
@@ -73,7 +83,9 @@ fn assert_nowhere(below: &Path) {
             assert_nowhere(&entry.path());
         } else if kind.is_file() {
             let bytes = std::fs::read(entry.path()).expect("a file");
-            let found = bytes.windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
+            let found = bytes
+                .windows(TOKEN.len())
+                .any(|part| part == TOKEN.as_bytes());
             assert!(!found, "{}", entry.path().display());
         }
     }

@@ -69,7 +69,10 @@ impl Bench {
     }
 
     /// A worker with other settings.
-    pub(crate) async fn worker_with(&self, change: impl FnOnce(&mut Settings)) -> Arc<SandboxService> {
+    pub(crate) async fn worker_with(
+        &self,
+        change: impl FnOnce(&mut Settings),
+    ) -> Arc<SandboxService> {
         let root = self.folder.path().join("root");
         let git = LocalGit::open(root, GitTimes::default(), self.pool.clone()).await;
         let git = Arc::new(git.expect("git"));
@@ -133,7 +136,11 @@ impl Bench {
 
     /// The record of a workspace.
     pub(crate) async fn row(&self, id: WorkspaceId) -> Workspace {
-        let found = self.store.find_workspace(id).await.expect("the store answers");
+        let found = self
+            .store
+            .find_workspace(id)
+            .await
+            .expect("the store answers");
         found.expect("it is live")
     }
 

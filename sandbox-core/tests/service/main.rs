@@ -1,6 +1,9 @@
 //! The use cases, on real git, real runtimes and a store, as callers see them.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at files and run git by themselves")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at files and run git by themselves"
+)]
 
 mod bench;
 mod evicting;

@@ -15,10 +15,18 @@ use crate::bench::{Bench, branch, git};
 async fn asking_again_gets_the_same_tree_with_its_edits_whichever_worker_is_asked() {
     let bench = Bench::new().await;
     let (one, other) = (bench.worker().await, bench.worker().await);
-    let first = one.acquire_session(&bench.edits("c")).await.expect("made").workspace;
+    let first = one
+        .acquire_session(&bench.edits("c"))
+        .await
+        .expect("made")
+        .workspace;
     let tree = one.tree_of(&first).expect("a path");
     std::fs::write(tree.join("edit"), "mine").expect("a file");
-    let again = other.acquire_session(&bench.edits("c")).await.expect("served").workspace;
+    let again = other
+        .acquire_session(&bench.edits("c"))
+        .await
+        .expect("served")
+        .workspace;
     assert_eq!(again.id, first.id);
     assert_eq!(again.branch_name, Some(branch("agent/edits-c")));
     let text = std::fs::read_to_string(tree.join("edit")).expect("it is kept");
@@ -33,8 +41,14 @@ async fn of_thirty_who_ask_at_once_one_makes_it_and_thirty_others_get_their_own(
     for number in 0..60_usize {
         let (bench, worker) = (Arc::clone(&bench), Arc::clone(&workers[number % 2]));
         asked.spawn(async move {
-            let conversation = if number < 30 { "same".to_owned() } else { format!("c{number}") };
-            let made = worker.get_or_create_workspace(&bench.edits(&conversation)).await;
+            let conversation = if number < 30 {
+                "same".to_owned()
+            } else {
+                format!("c{number}")
+            };
+            let made = worker
+                .get_or_create_workspace(&bench.edits(&conversation))
+                .await;
             (conversation, made.expect("made or served").id)
         });
     }
@@ -49,7 +63,10 @@ async fn of_thirty_who_ask_at_once_one_makes_it_and_thirty_others_get_their_own(
 async fn nobody_gets_another_branch_than_they_asked_for() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let mut asked = bench.edits("c");
     asked.branch_name = Some(branch("other"));
     asked.create_branch = true;
@@ -70,12 +87,18 @@ async fn nobody_gets_another_branch_than_they_asked_for() {
 async fn what_came_to_the_origin_since_is_fetched_when_it_is_asked_for() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     git(&bench.origin(), &["checkout", "-q", "-b", "later"]);
     bench.push("later", "two\n");
     let mut asked = bench.edits("d");
     asked.base_ref = BaseRef::parse("later").expect("a base");
-    let made = worker.get_or_create_workspace(&asked).await.expect("fetched");
+    let made = worker
+        .get_or_create_workspace(&asked)
+        .await
+        .expect("fetched");
     let tree = worker.tree_of(&made).expect("a path");
     assert!(tree.join("later").exists());
 }
@@ -86,11 +109,17 @@ async fn a_base_that_moves_and_is_forced_is_followed_by_new_trees_once_the_cache
     let worker = bench
         .worker_with(|settings| settings.cache_fresh = std::time::Duration::ZERO)
         .await;
-    worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     bench.push("two", "two\n");
     git(&bench.origin(), &["reset", "-q", "--hard", "HEAD~1"]);
     bench.push("three", "three\n");
-    let made = worker.get_or_create_workspace(&bench.edits("d")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("d"))
+        .await
+        .expect("made");
     let tree = worker.tree_of(&made).expect("a path");
     assert!(tree.join("three").exists() && !tree.join("two").exists());
 }
@@ -115,7 +144,9 @@ async fn what_cannot_be_made_leaves_neither_row_nor_tree() {
     assert!(
         matches!(
             refused,
-            Err(ServiceError::Workspace(WorkspaceError::RepoCacheUnavailable { .. }))
+            Err(ServiceError::Workspace(
+                WorkspaceError::RepoCacheUnavailable { .. }
+            ))
         ),
         "{refused:?}"
     );
@@ -130,10 +161,16 @@ async fn nobody_gets_more_than_their_quota() {
         total_max: 10,
     };
     let worker = bench.worker_with(|settings| settings.quota = quota).await;
-    worker.get_or_create_workspace(&bench.edits("a")).await.expect("made");
+    worker
+        .get_or_create_workspace(&bench.edits("a"))
+        .await
+        .expect("made");
     let refused = worker.get_or_create_workspace(&bench.edits("b")).await;
     assert!(
-        matches!(refused, Err(ServiceError::Sandbox(SandboxError::TooMany { .. }))),
+        matches!(
+            refused,
+            Err(ServiceError::Sandbox(SandboxError::TooMany { .. }))
+        ),
         "{refused:?}"
     );
 }
@@ -144,8 +181,18 @@ async fn a_prepared_tree_is_adopted_by_one() {
     let worker = bench
         .worker_with(|settings| settings.prepared_per_base = 1)
         .await;
-    assert!(worker.prepare_for(&bench.edits("a")).await.expect("prepared"));
-    assert!(!worker.prepare_for(&bench.edits("a")).await.expect("there is one already"));
+    assert!(
+        worker
+            .prepare_for(&bench.edits("a"))
+            .await
+            .expect("prepared")
+    );
+    assert!(
+        !worker
+            .prepare_for(&bench.edits("a"))
+            .await
+            .expect("there is one already")
+    );
     let prepared = worker.all_prepared_trees().await.expect("listed");
     assert_eq!(prepared.len(), 1);
     for conversation in ["a", "b"] {
@@ -160,7 +207,15 @@ async fn a_prepared_tree_is_adopted_by_one() {
     }
     let left = worker.all_prepared_trees().await.expect("listed");
     assert!(left.is_empty(), "{left:?}");
-    assert_eq!(bench.store.list_workspaces(all()).await.expect("listed").len(), 2);
+    assert_eq!(
+        bench
+            .store
+            .list_workspaces(all())
+            .await
+            .expect("listed")
+            .len(),
+        2
+    );
 }
 
 fn all() -> unstall_sandbox_core::ports::store::Page<WorkspaceId> {

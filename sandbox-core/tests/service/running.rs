@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use unstall_sandbox_core::domain::{
-    CommandKind, RuntimeState, SandboxError, WorkspaceError,
-};
+use unstall_sandbox_core::domain::{CommandKind, RuntimeState, SandboxError, WorkspaceError};
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, Labels};
 use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::service::{CommandOrder, ServiceError};
@@ -17,14 +15,19 @@ use crate::bench::{Bench, run, shell};
 async fn a_command_that_is_said_to_read_cannot_write() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let mut order = shell("cat read.me; echo no > read.me");
     order.kind = Some(CommandKind::Read);
     let done = worker.exec(made.id, order).await.expect("it runs");
     assert_eq!(done.stdout.text(), "one\n");
     assert_ne!(done.exit_code, 0, "{done:?}");
     assert!(!bench.row(made.id).await.dirty);
-    let done = run(&worker, made.id, "echo two > read.me").await.expect("it runs");
+    let done = run(&worker, made.id, "echo two > read.me")
+        .await
+        .expect("it runs");
     assert_eq!(done.exit_code, 0, "{done:?}");
     assert!(bench.row(made.id).await.dirty);
     worker.close().await.expect("closed");
@@ -34,9 +37,15 @@ async fn a_command_that_is_said_to_read_cannot_write() {
 async fn where_one_reads_only_nothing_else_is_run() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    let made = worker.get_or_create_workspace(&bench.reading()).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.reading())
+        .await
+        .expect("made");
     let request = ExecRequest::new(["git", "log", "--oneline"]);
-    let order = CommandOrder { request, kind: None };
+    let order = CommandOrder {
+        request,
+        kind: None,
+    };
     let done = worker.exec(made.id, order).await.expect("it reads");
     assert!(done.stdout.text().contains("read.me"), "{done:?}");
     let mut claimed = shell("echo no > read.me");
@@ -66,7 +75,10 @@ async fn readers_run_together_and_writers_alone() {
     let worker = bench
         .worker_with(|settings| settings.lock_wait = Duration::from_millis(200))
         .await;
-    let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let id = made.id;
     let reading = |line: &str| {
         let mut order = shell(line);
@@ -77,7 +89,9 @@ async fn readers_run_together_and_writers_alone() {
     // Each waits for the other's mark, which only those see who run at the same time: readers share
     // the runtime's /tmp.
     let meet = |mine: &str, other: &str| {
-        format!("touch /tmp/{mine}; for i in $(seq 100); do [ -e /tmp/{other} ] && exit 0; sleep 0.1; done; exit 9")
+        format!(
+            "touch /tmp/{mine}; for i in $(seq 100); do [ -e /tmp/{other} ] && exit 0; sleep 0.1; done; exit 9"
+        )
     };
     let one = reading(&meet("one", "two"));
     let two = reading(&meet("two", "one"));
@@ -103,7 +117,10 @@ async fn readers_run_together_and_writers_alone() {
 async fn dropping_a_command_frees_the_workspace() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let began = Instant::now();
     let short = Duration::from_secs(2);
     let dropped = tokio::time::timeout(short, run(&worker, made.id, "sleep 60; touch late")).await;
@@ -118,12 +135,23 @@ async fn dropping_a_command_frees_the_workspace() {
 async fn a_runtime_that_sleeps_is_woken_and_one_that_died_is_replaced() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
-    let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let first = worker.get_or_create_runtime(made.id).await.expect("made");
     assert_eq!(first.state, RuntimeState::Running);
     worker.hibernate_runtime(made.id).await.expect("stopped");
-    worker.hibernate_runtime(made.id).await.expect("stopped already");
-    let row = bench.store.find_runtime(first.id).await.expect("asked").expect("live");
+    worker
+        .hibernate_runtime(made.id)
+        .await
+        .expect("stopped already");
+    let row = bench
+        .store
+        .find_runtime(first.id)
+        .await
+        .expect("asked")
+        .expect("live");
     assert_eq!(row.state, RuntimeState::Stopped);
     let done = run(&worker, made.id, "echo awake").await.expect("it runs");
     assert_eq!(done.stdout.text(), "awake\n");
@@ -131,12 +159,22 @@ async fn a_runtime_that_sleeps_is_woken_and_one_that_died_is_replaced() {
     assert_eq!(again.id, first.id);
     // Behind the service's back, as a crash of it would be.
     let backend = again.backend_runtime_id.expect("it has one");
-    worker.adapters().runtimes.destroy(&backend).await.expect("gone");
+    worker
+        .adapters()
+        .runtimes
+        .destroy(&backend)
+        .await
+        .expect("gone");
     let done = run(&worker, made.id, "echo anew").await.expect("it runs");
     assert_eq!(done.stdout.text(), "anew\n");
     worker.destroy_runtime(made.id).await.expect("destroyed");
     assert!(worker.all_runtimes().await.expect("listed").is_empty());
-    let live = worker.adapters().runtimes.list(&Labels::new()).await.expect("listed");
+    let live = worker
+        .adapters()
+        .runtimes
+        .list(&Labels::new())
+        .await
+        .expect("listed");
     assert!(live.is_empty());
 }
 
@@ -144,7 +182,10 @@ async fn a_runtime_that_sleeps_is_woken_and_one_that_died_is_replaced() {
 async fn another_workers_runtime_is_taken_over_once_nothing_runs_in_it() {
     let bench = Bench::new().await;
     let (one, other) = (bench.worker().await, bench.worker().await);
-    let made = one.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = one
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let first = one.get_or_create_runtime(made.id).await.expect("made");
     let done = run(&other, made.id, "echo mine").await.expect("it runs");
     assert_eq!(done.stdout.text(), "mine\n");
@@ -152,8 +193,16 @@ async fn another_workers_runtime_is_taken_over_once_nothing_runs_in_it() {
     assert_eq!(now.len(), 1);
     assert_ne!(now[0].id, first.id);
     one.sweep(Timestamp::now()).await.expect("swept");
-    let live = one.adapters().runtimes.list(&Labels::new()).await.expect("listed");
-    assert!(live.is_empty(), "the first worker sees that its runtime is nobody's");
+    let live = one
+        .adapters()
+        .runtimes
+        .list(&Labels::new())
+        .await
+        .expect("listed");
+    assert!(
+        live.is_empty(),
+        "the first worker sees that its runtime is nobody's"
+    );
     other.close().await.expect("closed");
 }
 
@@ -163,7 +212,10 @@ async fn what_runs_is_not_idle() {
     let worker = bench
         .worker_with(|settings| settings.limits.runtime_idle_ms = 1000)
         .await;
-    let made = worker.get_or_create_workspace(&bench.edits("c")).await.expect("made");
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
     let running = {
         let worker = Arc::clone(&worker);
         tokio::spawn(async move { run(&worker, made.id, "sleep 3; echo done").await })
@@ -172,14 +224,20 @@ async fn what_runs_is_not_idle() {
     // Long idle by the clock of the pass, but within the command's time of 120 s.
     let later = Timestamp::now() + SignedDuration::from_mins(1);
     let report = worker.evict(later, false).await.expect("a pass");
-    assert!(report.decisions.iter().all(|(_, outcome)| {
-        *outcome == unstall_sandbox_core::service::EvictionOutcome::Kept
-    }));
+    assert!(
+        report.decisions.iter().all(|(_, outcome)| {
+            *outcome == unstall_sandbox_core::service::EvictionOutcome::Kept
+        })
+    );
     let done = running.await.expect("no panic").expect("it runs");
     assert_eq!(done.stdout.text(), "done\n");
     let later = Timestamp::now() + SignedDuration::from_mins(10);
     worker.evict(later, false).await.expect("a pass");
-    let row = bench.store.find_runtime_of_workspace(made.id).await.expect("asked");
+    let row = bench
+        .store
+        .find_runtime_of_workspace(made.id)
+        .await
+        .expect("asked");
     assert_eq!(row.expect("live").state, RuntimeState::Stopped);
     worker.close().await.expect("closed");
 }
