@@ -56,6 +56,9 @@ impl SandboxClient {
         identity: CommitIdentity,
     ) -> Result<WorkspaceHandle, ServiceError> {
         let session = self.service.acquire_session(&request).await?;
+        if session.workspace.dirty {
+            files::sweep(&self.service, &session.workspace).await?;
+        }
         let access = request.auth_token.take().map(Arc::new);
         self.handle_on(session.workspace.id, identity, access).await
     }

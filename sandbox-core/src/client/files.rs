@@ -1,15 +1,17 @@
 //! A handle's files: read beside others who read, written alone, on a tree that is opened for each call,
 //! so that it is the one that the record means now.
 
+use std::time::Duration;
+
 use super::WorkspaceHandle;
-use crate::domain::{CommandKind, SandboxError, TreePath, WorkspaceError};
+use crate::domain::{CommandKind, SandboxError, TreePath, Workspace, WorkspaceError};
 use crate::files::TreeFiles;
 use crate::ports::Answer;
 use crate::ports::files::{
     Entry, Expected, FileAccess, FileRead, FilesError, Listing, SearchFound, SearchRequest, Written,
 };
-use crate::ports::locks::LockError;
-use crate::service::ServiceError;
+use crate::ports::locks::{LockClass, LockError, LockName};
+use crate::service::{SandboxService, ServiceError};
 
 impl WorkspaceHandle {
     async fn with_files<T, F>(
@@ -70,6 +72,30 @@ impl FileAccess for WorkspaceHandle {
         let work = async move |files: TreeFiles| files.search(request).await;
         Box::pin(self.with_files(CommandKind::Read, work))
     }
+}
+
+/// Removes what writes left that a crash ended, unless somebody writes right now.
+pub(super) async fn sweep(
+    service: &SandboxService,
+    workspace: &Workspace,
+) -> Result<(), ServiceError> {
+    let name = LockName::workspace_command(workspace.id);
+    let locks = &service.adapters().locks;
+    let lease = match locks.acquire(&name, LockClass::Write, Duration::ZERO).await {
+        Ok(lease) => lease,
+        Err(LockError::Busy { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let tree = service.tree_of(workspace)?;
+    let pool = service.adapters().pool.clone();
+    let swept = lease
+        .run(async { TreeFiles::open(tree, pool).await?.sweep().await })
+        .await?;
+    let removed = swept?;
+    if removed > 0 {
+        tracing::info!(workspace = %workspace.id, removed, "files were left half-written, and removed");
+    }
+    Ok(lease.release().await?)
 }
 
 /// What the service says, in the words of files.

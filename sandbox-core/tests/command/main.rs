@@ -8,4 +8,5 @@
 mod crash;
 mod scene;
 mod secrets;
+mod servers;
 mod work;

@@ -13,6 +13,7 @@ use unstall_sandbox_core::domain::{
 };
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::locks::LocalLocks;
+use unstall_sandbox_core::ports::locks::LockManager;
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, ExecResult};
 use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::ports::workspaces::CommitIdentity;
@@ -73,6 +74,15 @@ impl Bench {
         &self,
         change: impl FnOnce(&mut Settings),
     ) -> Arc<SandboxService> {
+        self.worker_on(Arc::new(self.locks.clone()), change).await
+    }
+
+    /// A worker with other locks.
+    pub(crate) async fn worker_on(
+        &self,
+        locks: Arc<dyn LockManager>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Arc<SandboxService> {
         let root = self.folder.path().join("root");
         let git = LocalGit::open(root, GitTimes::default(), self.pool.clone()).await;
         let git = Arc::new(git.expect("git"));
@@ -83,7 +93,7 @@ impl Bench {
         change(&mut settings);
         let adapters = Adapters {
             store: Arc::clone(&self.store) as Arc<dyn SandboxStore>,
-            locks: Arc::new(self.locks.clone()),
+            locks,
             caches: Arc::clone(&git) as _,
             trees: git,
             runtimes: Arc::new(runtimes.expect("bubblewrap")),

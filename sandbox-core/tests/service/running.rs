@@ -1,10 +1,15 @@
 //! Commands: who may run what where, with whom, and in which runtime.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use unstall_sandbox_core::domain::{CommandKind, RuntimeState, SandboxError, WorkspaceError};
+use unstall_sandbox_core::ports::Answer;
+use unstall_sandbox_core::ports::locks::{
+    HeldLock, Lease, LockClass, LockError, LockManager, LockName,
+};
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, Labels};
 use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::service::{CommandOrder, ServiceError};
@@ -239,5 +244,88 @@ async fn what_runs_is_not_idle() {
         .await
         .expect("asked");
     assert_eq!(row.expect("live").state, RuntimeState::Stopped);
+    worker.close().await.expect("closed");
+}
+
+/// Locks of which the one that is held can be lost.
+#[derive(Clone)]
+struct Losable {
+    inner: unstall_sandbox_core::locks::LocalLocks,
+    loss: tokio::sync::watch::Sender<bool>,
+}
+
+/// A lock that is lost when the test says so.
+struct Held {
+    lost: tokio::sync::watch::Receiver<bool>,
+    /// Given back when this is dropped.
+    _lease: Lease,
+}
+
+impl HeldLock for Held {
+    fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut lost = self.lost.clone();
+        Box::pin(async move {
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
+    fn release(self: Box<Self>) -> Answer<'static, (), LockError> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl LockManager for Losable {
+    fn acquire<'a>(
+        &'a self,
+        name: &'a LockName,
+        class: LockClass,
+        wait_max: Duration,
+    ) -> Answer<'a, Lease, LockError> {
+        Box::pin(async move {
+            let lease = self.inner.acquire(name, class, wait_max).await?;
+            let token = lease.token();
+            let held = Held {
+                lost: self.loss.subscribe(),
+                _lease: lease,
+            };
+            Ok(Lease::new(name.clone(), class, token, Box::new(held)))
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_lease_ends_the_command_before_the_next_one_begins() {
+    let bench = Bench::new().await;
+    let locks = Losable {
+        inner: bench.locks.clone(),
+        loss: tokio::sync::watch::Sender::new(false),
+    };
+    let worker = bench.worker_on(Arc::new(locks.clone()), |_| {}).await;
+    let made = worker.get_or_create_workspace(&bench.edits("c")).await;
+    let id = made.expect("made").id;
+    let line = "touch begun; sleep 3; touch late";
+    let running = {
+        let worker = Arc::clone(&worker);
+        tokio::spawn(async move { run(&worker, id, line).await })
+    };
+    let tree = worker.tree_of(&bench.row(id).await).expect("a path");
+    while !tree.join("begun").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    locks.loss.send_replace(true);
+    let ended = running.await.expect("no panic");
+    assert!(
+        matches!(ended, Err(ServiceError::Lock(LockError::Lost { .. }))),
+        "{ended:?}"
+    );
+    locks.loss.send_replace(false);
+    let done = run(&worker, id, "sleep 4; ls").await.expect("it runs");
+    assert_eq!(done.stdout.text(), "begun\nread.me\n");
     worker.close().await.expect("closed");
 }

@@ -116,3 +116,24 @@ async fn what_a_hostile_tree_holds_runs_nothing_on_the_machine() {
     assert!(!mark.exists());
     worker.close().await.expect("closed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_crashed_write_left_is_gone_for_whoever_comes_back() {
+    let bench = Bench::new().await;
+    let worker = bench.worker().await;
+    let (client, identity) = client(&worker);
+    let asked = || bench.edits("c");
+    let handle = client.get_workspace(asked(), identity.clone()).await;
+    let handle = handle.expect("made");
+    let path = TreePath::parse("kept").expect("a path");
+    let written = handle.write(path, b"x".to_vec(), Expected::Absent).await;
+    written.expect("written");
+    let left = handle.working_dir().join(".unstall-write-0");
+    std::fs::write(&left, "half").expect("a file");
+    client
+        .get_workspace(asked(), identity)
+        .await
+        .expect("served");
+    assert!(!left.exists());
+    assert!(handle.working_dir().join("kept").exists());
+}
