@@ -1,6 +1,7 @@
 //! Commands in a workspace: those that read run together where they can't write, others alone.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -47,19 +48,18 @@ impl SandboxService {
             LockClass::Read
         };
         let name = LockName::workspace_command(id);
-        // A runtime may be stopped between its start and the lock on commands: then it is started again.
-        let mut attempts_left = 3_u32;
+        // A runtime may be stopped, or taken over by another worker, between its start and the lock on
+        // commands: then it is started again. Each time somebody's command has run meanwhile.
+        let began = Instant::now();
         loop {
-            attempts_left -= 1;
             let place = self.place_for(&workspace, kind).await?;
             let request = order.request.clone();
             let work = |_| self.exec_locked(id, kind, place, request);
-            let done = self
-                .under(&name, class, self.settings.lock_wait, work)
-                .await;
+            let wait_max = self.settings.lock_wait;
+            let done = self.under(&name, class, wait_max, work).await;
             match done {
                 Err(ServiceError::Sandbox(SandboxError::NotRunning { .. }))
-                    if attempts_left > 0 => {}
+                    if began.elapsed() < wait_max => {}
                 done => return done.map_err(|error| error.about_commands(id)),
             }
         }
@@ -106,7 +106,13 @@ impl SandboxService {
             let timeout = SignedDuration::try_from(request.timeout).unwrap_or(SignedDuration::MAX);
             let lease = timeout.saturating_add(LEASE_BEYOND_TIMEOUT);
             let until = now.saturating_add(lease).unwrap_or(Timestamp::MAX);
-            store.touch_runtime(runtime, now, Some(until)).await?;
+            match store.touch_runtime(runtime, now, Some(until)).await {
+                Err(SandboxError::NotFound(_)) => {
+                    let state = RuntimeState::Destroyed;
+                    return Err(SandboxError::NotRunning { runtime, state }.into());
+                }
+                touched => touched?,
+            }
         }
         if kind.is_mutating() {
             store.mark_workspace_dirty(id, now).await?;
