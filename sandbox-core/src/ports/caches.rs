@@ -84,7 +84,9 @@ pub enum GitError {
         url: RepoUrl,
     },
     /// The code host has no such repository, or doesn't tell whoever asks.
-    #[error("there is no repository at {url}, or this access may not see it; check the name and the token")]
+    #[error(
+        "there is no repository at {url}, or this access may not see it; check the name and the token"
+    )]
     RepositoryNotFound {
         /// The repository's URL.
         url: RepoUrl,
@@ -98,13 +100,17 @@ pub enum GitError {
         said: String,
     },
     /// Nothing of that name was fetched.
-    #[error("there is no branch, tag or commit {base} in the cache; fetch, or start from another base")]
+    #[error(
+        "there is no branch, tag or commit {base} in the cache; fetch, or start from another base"
+    )]
     NoSuchBase {
         /// The base.
         base: BaseRef,
     },
     /// The branch has to be there, and isn't.
-    #[error("there is no branch {branch}, and it may not be made; name another, or allow to make it")]
+    #[error(
+        "there is no branch {branch}, and it may not be made; name another, or allow to make it"
+    )]
     NoSuchBranch {
         /// The branch.
         branch: BranchName,
@@ -171,7 +177,9 @@ pub enum GitError {
         doing: &'static str,
     },
     /// It took too long, and was ended.
-    #[error("{doing} took longer than {limit_ms} ms and was ended; raise the limit, or look at the network")]
+    #[error(
+        "{doing} took longer than {limit_ms} ms and was ended; raise the limit, or look at the network"
+    )]
     Timeout {
         /// Doing what.
         doing: &'static str,
@@ -189,7 +197,9 @@ pub enum GitError {
         said: String,
     },
     /// Git can't be run at all.
-    #[error("git can't be run ({source}); install git 2.40 or later, and see that it is on the path")]
+    #[error(
+        "git can't be run ({source}); install git 2.40 or later, and see that it is on the path"
+    )]
     NoGit {
         /// Why.
         source: io::Error,
