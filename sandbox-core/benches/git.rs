@@ -46,7 +46,10 @@ impl Contest {
     async fn prepare() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let seed = folder.path().join("seed");
-        raw_git(folder.path(), &["init", "--quiet", "--initial-branch=main", "seed"]);
+        raw_git(
+            folder.path(),
+            &["init", "--quiet", "--initial-branch=main", "seed"],
+        );
         for number in 0..FILES {
             let path = seed.join(format!("src/part{}", number % 40));
             std::fs::create_dir_all(&path).expect("a folder");
@@ -57,7 +60,9 @@ impl Contest {
         raw_git(&seed, &["commit", "--quiet", "-m", "files"]);
         let pool = BlockingPool::new(THREADS).expect("threads");
         let root = folder.path().join("root");
-        let git = LocalGit::open(root, GitTimes::default(), pool).await.expect("git");
+        let git = LocalGit::open(root, GitTimes::default(), pool)
+            .await
+            .expect("git");
         let url = RepoUrl::parse(&format!("file://{}", seed.display())).expect("a URL");
         let repo = RepoName::parse("octo/hello").expect("a name");
         let key = CacheKey::new(url.host().clone(), &repo, AuthScopeHash::public());
@@ -119,19 +124,31 @@ impl Contest {
         let started = Instant::now();
         self.git.create(self.request(&path)).await.expect("a tree");
         let took = started.elapsed();
-        WorkspaceProvider::remove(&self.git, &path).await.expect("removed");
+        WorkspaceProvider::remove(&self.git, &path)
+            .await
+            .expect("removed");
         took
     }
 
     /// Only the adoption counts: the tree is prepared before anybody asks.
     async fn adopt(&self) -> Duration {
-        let prepared = self.git.prepared_path_of(&self.cache, PreparedTreeId::generate());
-        self.git.prepare(&prepared, &self.base).await.expect("a tree");
+        let prepared = self
+            .git
+            .prepared_path_of(&self.cache, PreparedTreeId::generate());
+        self.git
+            .prepare(&prepared, &self.base)
+            .await
+            .expect("a tree");
         let path = self.path();
         let started = Instant::now();
-        self.git.adopt(&prepared, self.request(&path)).await.expect("a tree");
+        self.git
+            .adopt(&prepared, self.request(&path))
+            .await
+            .expect("a tree");
         let took = started.elapsed();
-        WorkspaceProvider::remove(&self.git, &path).await.expect("removed");
+        WorkspaceProvider::remove(&self.git, &path)
+            .await
+            .expect("removed");
         took
     }
 }
@@ -174,7 +191,12 @@ fn trees(criterion: &mut Criterion) {
 }
 
 fn print_ratios(runtime: &Runtime, contest: &mut Contest) {
-    let names = ["raw git worktree add", "the same without files", "created", "adopted"];
+    let names = [
+        "raw git worktree add",
+        "the same without files",
+        "created",
+        "adopted",
+    ];
     let mut times: [Vec<Duration>; 4] = Default::default();
     for _ in 0..ROUNDS {
         times[0].push(contest.raw_add(&[]));

@@ -52,7 +52,8 @@ impl RepoCacheProvider for LocalGit {
     fn remove<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, (), GitError> {
         Box::pin(async move {
             let path = cache.under(&self.root);
-            self.on_disk("removing a cache", path, removal::remove).await
+            self.on_disk("removing a cache", path, removal::remove)
+                .await
         })
     }
 
@@ -73,19 +74,24 @@ impl LocalGit {
         work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, GitError> {
         let pool = self.git.pool();
-        pool.run(move || work(&path).map_err(disk::failed(doing, &path))).await
+        pool.run(move || work(&path).map_err(disk::failed(doing, &path)))
+            .await
     }
 
     /// Removes what is unfinished. If that fails it stays a leftover: the error before it matters more.
     pub(super) async fn clean_up(&self, unfinished: PathBuf) {
-        if let Err(error) = self.on_disk("cleaning up", unfinished, removal::take_apart).await {
+        if let Err(error) = self
+            .on_disk("cleaning up", unfinished, removal::take_apart)
+            .await
+        {
             tracing::warn!(%error, "something unfinished was left behind");
         }
     }
 
     async fn is_repository(&self, cache: &Path) -> Result<bool, GitError> {
         let head = cache.join("HEAD");
-        self.on_disk("looking for a cache", head, disk::is_there).await
+        self.on_disk("looking for a cache", head, disk::is_there)
+            .await
     }
 
     pub(super) async fn needs_repository(&self, cache: &Path) -> Result<(), GitError> {
@@ -98,12 +104,18 @@ impl LocalGit {
     }
 
     /// The commit that a base names in a cache. A branch, which most bases are, is read from its file.
-    pub(super) async fn commit_of(&self, cache: &Path, base: &BaseRef) -> Result<CommitId, GitError> {
+    pub(super) async fn commit_of(
+        &self,
+        cache: &Path,
+        base: &BaseRef,
+    ) -> Result<CommitId, GitError> {
         let name = base.as_str();
         if !base.is_commit() {
             let branch = name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
             let read = move |cache: &Path| read_branch(cache, &branch);
-            let found = self.on_disk("reading a branch", cache.to_owned(), read).await?;
+            let found = self
+                .on_disk("reading a branch", cache.to_owned(), read)
+                .await?;
             if let Some(commit) = found {
                 return Ok(commit);
             }
@@ -115,7 +127,13 @@ impl LocalGit {
             format!("refs/tags/{name}^{{commit}}")
         };
         let call = Call::new("resolving a base", Place::Bare(cache));
-        let call = call.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &full]);
+        let call = call.args([
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            &full,
+        ]);
         match self.git.asks(call).await? {
             Some(answer) => commit_from(&answer),
             None => Err(GitError::NoSuchBase { base: base.clone() }),
@@ -131,13 +149,15 @@ impl LocalGit {
             std::fs::create_dir_all(folder)?;
             removal::remove_leftovers(&goal)
         };
-        self.on_disk("making a cache's folder", folder.clone(), prepare).await?;
+        self.on_disk("making a cache's folder", folder.clone(), prepare)
+            .await?;
         let cloned = self.clone_and_settle(&folder, &unfinished, source).await;
         let goal = cache.to_owned();
         match cloned {
             Ok(()) => {
                 let finish = move |unfinished: &Path| disk::rename_to_new(unfinished, &goal);
-                self.on_disk("renaming a new cache", unfinished, finish).await
+                self.on_disk("renaming a new cache", unfinished, finish)
+                    .await
             }
             Err(error) => {
                 self.clean_up(unfinished).await;
@@ -154,7 +174,14 @@ impl LocalGit {
     ) -> Result<(), GitError> {
         let socket = self.socket_for(source).await?;
         let call = Call::new("cloning", Place::Nowhere(folder))
-            .args(["clone", "--bare", "--quiet", "--template=", "--no-recurse-submodules", "--"])
+            .args([
+                "clone",
+                "--bare",
+                "--quiet",
+                "--template=",
+                "--no-recurse-submodules",
+                "--",
+            ])
             .args([source.url.as_str().as_ref(), unfinished.as_os_str()])
             .remote(Remote {
                 url: source.url,
@@ -165,7 +192,8 @@ impl LocalGit {
             let format = object_format(cache)?;
             disk::write_file(&cache.join("config"), cache_config(format).as_bytes())
         };
-        self.on_disk("configuring a cache", unfinished.to_owned(), settle).await
+        self.on_disk("configuring a cache", unfinished.to_owned(), settle)
+            .await
     }
 
     async fn fetch_into(&self, cache: &Path, source: &CacheSource<'_>) -> Result<(), GitError> {
@@ -175,7 +203,13 @@ impl LocalGit {
             credentials: socket.as_ref(),
         };
         let fetch = Call::new("fetching", Place::Bare(cache))
-            .args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"])
+            .args([
+                "fetch",
+                "--quiet",
+                "--prune",
+                "--no-tags",
+                "--no-write-fetch-head",
+            ])
             .args(["--no-auto-maintenance", "--no-recurse-submodules", "--"])
             .args([source.url.as_str()])
             .args(REFSPECS)
@@ -190,7 +224,9 @@ impl LocalGit {
         };
         let full = format!("refs/heads/{branch}");
         let set = Call::new("noting the default branch", Place::Bare(cache));
-        self.git.answer(set.args(["symbolic-ref", "HEAD", &full])).await?;
+        self.git
+            .answer(set.args(["symbolic-ref", "HEAD", &full]))
+            .await?;
         Ok(())
     }
 
@@ -198,7 +234,9 @@ impl LocalGit {
         let Some(token) = source.token else {
             return Ok(None);
         };
-        TokenSocket::open(self.git.pool(), source.url, token).await.map(Some)
+        TokenSocket::open(self.git.pool(), source.url, token)
+            .await
+            .map(Some)
     }
 
     async fn facts(&self, cache: &Path, was_fetched: bool) -> Result<CacheFacts, GitError> {
@@ -216,7 +254,8 @@ impl LocalGit {
                 was_fetched,
             })
         };
-        self.on_disk("looking at a cache", cache.to_owned(), look).await
+        self.on_disk("looking at a cache", cache.to_owned(), look)
+            .await
     }
 }
 
@@ -249,7 +288,9 @@ fn cache_config(format: &str) -> String {
 /// `ref: refs/heads/trunk<tab>HEAD`, in what `ls-remote --symref` answers.
 fn default_branch_in(answer: &[u8]) -> Option<BranchName> {
     let text = String::from_utf8_lossy(answer);
-    let line = text.lines().find_map(|line| line.strip_prefix("ref: refs/heads/"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ref: refs/heads/"))?;
     BranchName::parse(line.strip_suffix("\tHEAD")?).ok()
 }
 
@@ -260,7 +301,10 @@ mod tests {
     #[test]
     fn the_default_branch_is_read_from_gits_answer() {
         let name = |answer: &str| default_branch_in(answer.as_bytes()).map(|name| name.to_string());
-        assert_eq!(name("ref: refs/heads/trunk\tHEAD\nabc\tHEAD\n"), Some("trunk".to_owned()));
+        assert_eq!(
+            name("ref: refs/heads/trunk\tHEAD\nabc\tHEAD\n"),
+            Some("trunk".to_owned())
+        );
         assert_eq!((name("abc\tHEAD\n"), name("")), (None, None));
     }
 

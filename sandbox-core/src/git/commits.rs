@@ -67,12 +67,17 @@ impl LocalGit {
         paths: &[PathBuf],
     ) -> Result<Option<(CommitId, CommitId)>, GitError> {
         self.refuse_nested(at, draft.index, paths).await?;
-        let call = Call::new("adding changes", at).index(draft.index).args(["add", "--all"]);
+        let call = Call::new("adding changes", at)
+            .index(draft.index)
+            .args(["add", "--all"]);
         let call = if paths.is_empty() {
             call
         } else {
-            let list = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat());
-            call.args(["--pathspec-from-file=-", "--pathspec-file-nul"]).stdin(list.collect())
+            let list = paths
+                .iter()
+                .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat());
+            call.args(["--pathspec-from-file=-", "--pathspec-file-nul"])
+                .stdin(list.collect())
         };
         self.git.answer(call).await?;
         let write = Call::new("writing a tree's object", at).index(draft.index);
@@ -90,7 +95,14 @@ impl LocalGit {
         let mut message = draft.message.trim_end().as_bytes().to_vec();
         message.push(b'\n');
         let make = Call::new("making a commit", at)
-            .args(["commit-tree", tree.as_str(), "-p", parent.as_str(), "-F", "-"])
+            .args([
+                "commit-tree",
+                tree.as_str(),
+                "-p",
+                parent.as_str(),
+                "-F",
+                "-",
+            ])
             .env("GIT_AUTHOR_NAME", draft.name)
             .env("GIT_AUTHOR_EMAIL", draft.email)
             .env("GIT_COMMITTER_NAME", draft.name)
@@ -126,7 +138,9 @@ impl LocalGit {
         let call = Call::new("listing new files", at).index(index);
         let call = call.args(["ls-files", "--others", "--exclude-standard", "-z"]);
         let answer = self.git.answer(call).await?;
-        let names = answer.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let names = answer
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
         Ok(names.map(path_from).collect())
     }
 }
@@ -147,7 +161,9 @@ fn is_chosen(path: &Path, chosen: &[PathBuf]) -> bool {
 /// Paths must be relative, and lead nowhere out of the tree.
 fn check_paths(paths: &[PathBuf]) -> Result<(), GitError> {
     for path in paths {
-        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_plain = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
         if path.as_os_str().is_empty() || !is_plain || path.as_os_str().as_bytes().contains(&0) {
             return Err(GitError::InvalidPath { path: path.clone() });
         }

@@ -174,8 +174,8 @@ async fn serve(
 }
 
 fn remove(path: &Path) {
-    let removed = std::fs::remove_file(path)
-        .and_then(|()| path.parent().map_or(Ok(()), std::fs::remove_dir));
+    let removed =
+        std::fs::remove_file(path).and_then(|()| path.parent().map_or(Ok(()), std::fs::remove_dir));
     if let Err(error) = removed {
         tracing::warn!(%error, path = %path.display(), "an empty socket's folder was left behind");
     }
@@ -191,13 +191,18 @@ mod tests {
         let pool = BlockingPool::new(1).expect("a thread");
         let url = RepoUrl::parse("https://example.org/octo/hello").expect("a URL");
         let token = AuthToken::parse("s3cret".to_owned()).expect("a token");
-        let socket = TokenSocket::open(&pool, &url, &token).await.expect("a socket");
+        let socket = TokenSocket::open(&pool, &url, &token)
+            .await
+            .expect("a socket");
         (pool, socket)
     }
 
     async fn ask(socket: &TokenSocket, question: &str) -> String {
         let mut stream = UnixStream::connect(&socket.path).await.expect("a socket");
-        stream.write_all(question.as_bytes()).await.expect("a question");
+        stream
+            .write_all(question.as_bytes())
+            .await
+            .expect("a question");
         stream.shutdown().await.expect("its end");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("an answer");
@@ -209,7 +214,11 @@ mod tests {
         let (_pool, socket) = open().await;
         let answer = ask(&socket, QUESTION).await;
         assert_eq!(answer, "username=x-access-token\npassword=s3cret\n");
-        for (from, to) in [("example.org", "example.com"), ("https", "http"), ("get", "store")] {
+        for (from, to) in [
+            ("example.org", "example.com"),
+            ("https", "http"),
+            ("get", "store"),
+        ] {
             assert_eq!(ask(&socket, &QUESTION.replacen(from, to, 1)).await, "");
         }
         assert!(!format!("{socket:?} {}", socket.helper()).contains("s3cret"));

@@ -32,9 +32,11 @@ impl LocalGit {
         let index = git_dir.join(format!("index.for-diff.{number:016x}"));
         let copied_from = git_dir.join("index");
         let copy = move |index: &Path| disk::copy_to_new(&copied_from, index).map(drop);
-        self.on_disk("copying an index", index.clone(), copy).await?;
+        self.on_disk("copying an index", index.clone(), copy)
+            .await?;
         let compared = self.compare(at, &index, &from, bytes_max).await;
-        self.on_disk("removing an index", index, disk::remove_file).await?;
+        self.on_disk("removing an index", index, disk::remove_file)
+            .await?;
         let (patch, is_truncated) = compared?;
         Ok(TreeDiff {
             text: text_of(patch, is_truncated),
@@ -57,13 +59,24 @@ impl LocalGit {
         if !list.is_empty() {
             let note = Call::new("noting new files", at)
                 .index(index)
-                .args(["add", "--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul"])
+                .args([
+                    "add",
+                    "--intent-to-add",
+                    "--pathspec-from-file=-",
+                    "--pathspec-file-nul",
+                ])
                 .stdin(list);
             self.git.answer(note).await?;
         }
         let call = Call::new("comparing a tree", at)
             .index(index)
-            .args(["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all"])
+            .args([
+                "diff",
+                "--no-ext-diff",
+                "--no-textconv",
+                "--no-color",
+                "--ignore-submodules=all",
+            ])
             .args(["--find-renames", from.as_str(), "--"])
             .first_bytes(bytes_max);
         self.git.beginning(call).await

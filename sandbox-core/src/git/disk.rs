@@ -19,7 +19,10 @@ use crate::ports::caches::GitError;
 const BLOCK_BYTES: u64 = 512;
 
 /// What a refusal of the system means.
-pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GitError + use<> {
+pub(super) fn failed(
+    doing: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> GitError + use<> {
     let path = path.to_owned();
     move |source| match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => GitError::DiskFull { doing },
@@ -82,7 +85,9 @@ pub(super) fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
         Err(error) if is_absence(&error) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    entries.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    entries
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect()
 }
 
 /// Removes a file; one that isn't there is removed already.
@@ -134,5 +139,8 @@ pub(super) fn size_of(root: &Path) -> io::Result<u64> {
 
 /// Is the error that there is nothing of that name?
 pub(super) fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }

@@ -47,7 +47,9 @@ impl LocalGit {
     pub(super) async fn next_index(&self, git_dir: &Path) -> Result<NextIndex, GitError> {
         let asked = Instant::now();
         loop {
-            let taken = self.on_disk("locking an index", git_dir.to_owned(), take).await?;
+            let taken = self
+                .on_disk("locking an index", git_dir.to_owned(), take)
+                .await?;
             if let Some(next) = taken {
                 return Ok(next);
             }
@@ -65,13 +67,16 @@ impl LocalGit {
     /// Makes the next index the present one.
     pub(super) async fn install(&self, next: NextIndex) -> Result<(), GitError> {
         let install = move |index: &Path| std::fs::rename(&next.path, index);
-        self.on_disk("installing an index", next.index.clone(), install).await
+        self.on_disk("installing an index", next.index.clone(), install)
+            .await
     }
 
     /// Gives the lock back without a change.
     pub(super) async fn give_up(&self, next: NextIndex) -> Result<(), GitError> {
         let path = next.path.clone();
-        let removed = self.on_disk("unlocking an index", path, disk::remove_file).await;
+        let removed = self
+            .on_disk("unlocking an index", path, disk::remove_file)
+            .await;
         drop(next);
         removed
     }
@@ -108,7 +113,10 @@ fn take(git_dir: &Path) -> io::Result<Option<NextIndex>> {
 
 /// Removes a lock that nobody holds. False if somebody does, or if it is another one by now.
 fn remove_abandoned(git_dir: &Path, lock: &Path) -> io::Result<bool> {
-    let inode = |path: &Path| path.symlink_metadata().map(|entry| (entry.dev(), entry.ino()));
+    let inode = |path: &Path| {
+        path.symlink_metadata()
+            .map(|entry| (entry.dev(), entry.ino()))
+    };
     let seen = match inode(lock) {
         Ok(seen) => seen,
         Err(error) if disk::is_absence(&error) => return Ok(true),
@@ -144,7 +152,10 @@ fn is_held(git_dir: &Path, lock: &Path) -> io::Result<bool> {
         // What ends meanwhile, or is another user's, doesn't hold a file of ours.
         let environment = disk::read_file(&process.join("environ"), ENVIRONMENT_BYTES_MAX);
         let environment = environment.ok().flatten().unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|entry| entry == variable) {
+        if environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == variable)
+        {
             return Ok(true);
         }
         let descriptors = process.join("fd");

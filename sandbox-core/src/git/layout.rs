@@ -136,7 +136,9 @@ pub(super) fn is_leftover(name: &str) -> bool {
 
 /// Is this what is left of making or removing the thing of that name?
 pub(super) fn is_leftover_of(name: &str, of: &str) -> bool {
-    let rest = name.strip_prefix(MAKING).or_else(|| name.strip_prefix(REMOVING));
+    let rest = name
+        .strip_prefix(MAKING)
+        .or_else(|| name.strip_prefix(REMOVING));
     rest.and_then(|rest| rest.strip_prefix(of))
         .is_some_and(|number| number.len() == 17 && number.starts_with('.'))
 }
@@ -148,18 +150,31 @@ mod tests {
 
     fn path(host: &str, repo: &str, scope: AuthScopeHash) -> LocalPath {
         let host = GitHost::parse(host).expect(host);
-        cache_path(&CacheKey::new(host, &RepoName::parse(repo).expect(repo), scope))
+        cache_path(&CacheKey::new(
+            host,
+            &RepoName::parse(repo).expect(repo),
+            scope,
+        ))
     }
 
     #[test]
     fn the_usual_host_and_scope_are_not_named() {
         let public = AuthScopeHash::public;
-        assert_eq!(path("github.com", "octo/hello", public()).as_str(), "octo/hello/.bare");
+        assert_eq!(
+            path("github.com", "octo/hello", public()).as_str(),
+            "octo/hello/.bare"
+        );
         let other = path("git.example.org:8443", "octo/hello", AuthScopeHash::of("7"));
         let text = other.as_str();
-        assert!(text.starts_with("@git.example.org:8443/octo/hello~"), "{text}");
+        assert!(
+            text.starts_with("@git.example.org:8443/octo/hello~"),
+            "{text}"
+        );
         assert!(text.ends_with("/.bare"));
-        assert_ne!(path("github.com", "octo/hello", AuthScopeHash::of("a")), path("github.com", "octo/hello", AuthScopeHash::of("b")));
+        assert_ne!(
+            path("github.com", "octo/hello", AuthScopeHash::of("a")),
+            path("github.com", "octo/hello", AuthScopeHash::of("b"))
+        );
     }
 
     #[test]
@@ -170,8 +185,16 @@ mod tests {
         assert_eq!(tree.as_str(), format!("octo/hello/worktrees/edit-{id}"));
         let place = TreePlace::of(Path::new("/srv"), &tree).expect("a tree's path");
         assert_eq!(place.cache, cache.under(Path::new("/srv")));
-        assert_eq!(place.tree(), Path::new("/srv").join(tree.as_str()).join("tree"));
-        for wrong in ["octo/hello/.bare", "octo", "worktrees/x", "octo/hello/worktrees"] {
+        assert_eq!(
+            place.tree(),
+            Path::new("/srv").join(tree.as_str()).join("tree")
+        );
+        for wrong in [
+            "octo/hello/.bare",
+            "octo",
+            "worktrees/x",
+            "octo/hello/worktrees",
+        ] {
             let wrong = LocalPath::parse(wrong).expect(wrong);
             assert!(TreePlace::of(Path::new("/srv"), &wrong).is_err(), "{wrong}");
         }
@@ -179,10 +202,19 @@ mod tests {
 
     #[test]
     fn leftovers_are_known_by_their_names_and_of_whom_they_are() {
-        let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
-        for left in [unfinished(Path::new("/w/edit-1")), removed(Path::new("/w/edit-1"))] {
+        let name = |path: PathBuf| {
+            path.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
+        for left in [
+            unfinished(Path::new("/w/edit-1")),
+            removed(Path::new("/w/edit-1")),
+        ] {
             let left = name(left).expect("a name");
-            assert!(is_leftover(&left) && is_leftover_of(&left, "edit-1"), "{left}");
+            assert!(
+                is_leftover(&left) && is_leftover_of(&left, "edit-1"),
+                "{left}"
+            );
             assert!(!is_leftover_of(&left, "edit-12") && !is_leftover_of(&left, "edit"));
         }
         assert!(!is_leftover("edit-1"));

@@ -38,7 +38,11 @@ pub(super) fn trees(root: &Path) -> io::Result<Vec<FoundTree>> {
                     continue;
                 };
                 let is_leftover = layout::is_leftover(&name);
-                let kind = if is_leftover { FoundKind::Leftover } else { kind };
+                let kind = if is_leftover {
+                    FoundKind::Leftover
+                } else {
+                    kind
+                };
                 found.push(FoundTree { path, kind, age_s });
             }
         }
@@ -60,7 +64,11 @@ fn repositories(root: &Path) -> io::Result<Vec<String>> {
     let mut repositories = Vec::new();
     for owner in owners {
         let of_owner = names(&root.join(&owner))?;
-        repositories.extend(of_owner.into_iter().map(|repository| format!("{owner}/{repository}")));
+        repositories.extend(
+            of_owner
+                .into_iter()
+                .map(|repository| format!("{owner}/{repository}")),
+        );
     }
     Ok(repositories)
 }
@@ -68,7 +76,10 @@ fn repositories(root: &Path) -> io::Result<Vec<String>> {
 /// The names in a folder, in order. Ours are all UTF-8; what isn't was put there by somebody else.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let names = disk::names_in(folder)?;
-    let mut names: Vec<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+    let mut names: Vec<String> = names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .collect();
     names.sort();
     Ok(names)
 }

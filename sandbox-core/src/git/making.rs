@@ -60,7 +60,9 @@ impl LocalGit {
             std::fs::create_dir_all(siblings)?;
             disk::rename_to_new(folder, &goal)
         };
-        let taken = self.on_disk("taking a prepared tree", prepared.folder.clone(), take).await;
+        let taken = self
+            .on_disk("taking a prepared tree", prepared.folder.clone(), take)
+            .await;
         if let Err(GitError::Io { source, .. }) = &taken
             && disk::is_absence(source)
         {
@@ -89,7 +91,9 @@ impl LocalGit {
         };
         let name = branch.as_str().to_owned();
         let read = move |cache: &Path| read_branch(cache, &name);
-        let found = self.on_disk("reading a branch", place.cache.clone(), read).await?;
+        let found = self
+            .on_disk("reading a branch", place.cache.clone(), read)
+            .await?;
         let is_new_branch = found.is_none();
         let commit = match found {
             Some(commit) => commit,
@@ -115,7 +119,10 @@ impl LocalGit {
             disk::is_there(folder)
         };
         let folder = place.folder.clone();
-        if self.on_disk("looking for room for a tree", folder, look).await? {
+        if self
+            .on_disk("looking for room for a tree", folder, look)
+            .await?
+        {
             return Err(GitError::AlreadyThere {
                 path: place.folder.clone(),
             });
@@ -126,7 +133,12 @@ impl LocalGit {
     async fn fill(&self, unfinished: &TreePlace, start: &Start) -> Result<(), GitError> {
         let (place, begun) = (unfinished.clone(), start.clone());
         let lay_out = move |_: &Path| write_git_dir(&place, &begun);
-        self.on_disk("writing a git directory", unfinished.folder.clone(), lay_out).await?;
+        self.on_disk(
+            "writing a git directory",
+            unfinished.folder.clone(),
+            lay_out,
+        )
+        .await?;
         self.check_out(unfinished, &start.commit).await
     }
 
@@ -139,7 +151,10 @@ impl LocalGit {
             Ok(prepared.is_some_and(|head| head.trim_ascii() == begun.commit.as_str().as_bytes()))
         };
         let folder = unfinished.folder.clone();
-        if self.on_disk("entering a prepared tree", folder, enter).await? {
+        if self
+            .on_disk("entering a prepared tree", folder, enter)
+            .await?
+        {
             return Ok(());
         }
         self.check_out(unfinished, &start.commit).await
@@ -169,7 +184,8 @@ impl LocalGit {
         let named = match made {
             Ok(()) => {
                 let rename = move |folder: &Path| disk::rename_to_new(folder, &goal);
-                self.on_disk("naming a new tree", folder.clone(), rename).await
+                self.on_disk("naming a new tree", folder.clone(), rename)
+                    .await
             }
             Err(error) => Err(error),
         };

@@ -79,7 +79,11 @@ struct Running {
 
 impl Running {
     fn start(mut command: Command, has_stdin: bool) -> io::Result<Self> {
-        let stdin = if has_stdin { Stdio::piped() } else { Stdio::null() };
+        let stdin = if has_stdin {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
         let child = command
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -177,7 +181,10 @@ struct Pipes {
 impl Pipes {
     fn of(child: &mut Child) -> io::Result<Self> {
         let missing = || io::Error::other("a started process has no pipe");
-        let stdin = child.stdin.take().map(|end: ChildStdin| pipe::Sender::from_owned_fd(end.into()));
+        let stdin = child
+            .stdin
+            .take()
+            .map(|end: ChildStdin| pipe::Sender::from_owned_fd(end.into()));
         let stdout: ChildStdout = child.stdout.take().ok_or_else(missing)?;
         let stderr: ChildStderr = child.stderr.take().ok_or_else(missing)?;
         Ok(Self {
@@ -304,7 +311,10 @@ mod tests {
             .await
             .expect("it ends");
         assert_eq!(ended.status.code(), Some(3));
-        assert_eq!((&ended.stdout[..], &ended.stderr[..]), (&b"hello"[..], &b"oops\n"[..]));
+        assert_eq!(
+            (&ended.stdout[..], &ended.stderr[..]),
+            (&b"hello"[..], &b"oops\n"[..])
+        );
         assert!(!ended.is_truncated);
     }
 
@@ -312,14 +322,18 @@ mod tests {
     async fn endless_output_is_cut_and_its_writer_ends() {
         let ended = run_shell("exec yes", "", LIMITS).await.expect("it ends");
         assert_eq!((ended.stdout.len(), ended.is_truncated), (1000, true));
-        let ended = run_shell("printf %01000d 1", "", LIMITS).await.expect("it ends");
+        let ended = run_shell("printf %01000d 1", "", LIMITS)
+            .await
+            .expect("it ends");
         assert_eq!((ended.stdout.len(), ended.is_truncated), (1000, false));
     }
 
     #[tokio::test]
     async fn a_child_that_holds_the_pipe_does_not_hold_the_answer() {
         let started = Instant::now();
-        let ended = run_shell("sleep 30 & echo done", "", LIMITS).await.expect("it ends");
+        let ended = run_shell("sleep 30 & echo done", "", LIMITS)
+            .await
+            .expect("it ends");
         assert_eq!(&ended.stdout[..], b"done\n");
         assert!(started.elapsed() < Duration::from_secs(10));
     }
@@ -328,7 +342,10 @@ mod tests {
     async fn a_timeout_and_a_dropped_caller_end_it_with_its_children() {
         let folder = tempfile::tempdir().expect("a folder");
         let alive = folder.path().join("alive");
-        let script = format!("(while :; do touch {}; sleep 0.05; done) & wait", alive.display());
+        let script = format!(
+            "(while :; do touch {}; sleep 0.05; done) & wait",
+            alive.display()
+        );
         let limits = Limits {
             time_max: Duration::from_millis(300),
             ..LIMITS

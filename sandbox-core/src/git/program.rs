@@ -64,10 +64,7 @@ pub(super) enum Place<'a> {
     /// On a bare repository.
     Bare(&'a Path),
     /// On a tree by its git directory.
-    Tree {
-        git_dir: &'a Path,
-        tree: &'a Path,
-    },
+    Tree { git_dir: &'a Path, tree: &'a Path },
 }
 
 /// One call of git.
@@ -184,10 +181,13 @@ impl Git {
         let call = Call::new("asking git for its version", Place::Nowhere(Path::new("/")));
         let text = self.answer(call.args(["version"])).await?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        let numbers = text.trim().strip_prefix("git version ").and_then(|version| {
-            let mut parts = version.split('.');
-            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-        });
+        let numbers = text
+            .trim()
+            .strip_prefix("git version ")
+            .and_then(|version| {
+                let mut parts = version.split('.');
+                Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+            });
         numbers.ok_or_else(|| GitError::NoGit {
             source: io::Error::other(format!("it says it is {text:?}")),
         })
@@ -233,7 +233,10 @@ impl Git {
     }
 
     /// How git ended, whichever way.
-    pub(super) async fn end_of(&self, call: Call<'_>) -> Result<(Ended, Option<GitError>), GitError> {
+    pub(super) async fn end_of(
+        &self,
+        call: Call<'_>,
+    ) -> Result<(Ended, Option<GitError>), GitError> {
         let doing = call.doing;
         let (ended, remote) = self.run(call).await?;
         let error = (!ended.status.success()).then(|| failure(doing, &ended, remote));
@@ -251,7 +254,10 @@ impl Git {
             path: directory_of(call.place),
             source,
         };
-        let slot = slots.acquire().await.map_err(|closed| broken(io::Error::other(closed)))?;
+        let slot = slots
+            .acquire()
+            .await
+            .map_err(|closed| broken(io::Error::other(closed)))?;
         let limits = Limits {
             stdout_bytes_max: call.stdout_bytes_max,
             time_max,

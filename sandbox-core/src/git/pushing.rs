@@ -33,7 +33,14 @@ impl LocalGit {
         // The commit and not the branch: what is pushed is what is answered.
         let refspec = format!("{commit}:refs/heads/{branch}");
         let push = Call::new("pushing", at)
-            .args(["push", "--quiet", "--porcelain", "--no-verify", "--no-recurse-submodules", "--"])
+            .args([
+                "push",
+                "--quiet",
+                "--porcelain",
+                "--no-verify",
+                "--no-recurse-submodules",
+                "--",
+            ])
             .args([url.as_str(), &refspec])
             .remote(Remote {
                 url,

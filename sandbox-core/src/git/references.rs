@@ -70,7 +70,10 @@ pub(super) fn write_head(
         std::fs::create_dir_all(folder)?;
     }
     disk::write_file(&file, format!("{commit}\n").as_bytes())?;
-    disk::write_file(&git_dir.join("HEAD"), format!("ref: refs/heads/{branch}\n").as_bytes())
+    disk::write_file(
+        &git_dir.join("HEAD"),
+        format!("ref: refs/heads/{branch}\n").as_bytes(),
+    )
 }
 
 fn commit_in(bytes: &[u8]) -> io::Result<CommitId> {
@@ -89,7 +92,10 @@ mod tests {
         let id = |digit: &str| CommitId::parse(&digit.repeat(40)).expect("an id");
         let packed = format!(
             "# pack-refs with: peeled\n{} refs/heads/a\n{} refs/heads/feature\n{} refs/tags/b\n^{}\n",
-            id("1"), id("2"), id("3"), id("4")
+            id("1"),
+            id("2"),
+            id("3"),
+            id("4")
         );
         std::fs::create_dir_all(git_dir.join("refs/heads/feature")).expect("a folder");
         disk::write_file(&git_dir.join("packed-refs"), packed.as_bytes()).expect("a file");
@@ -101,9 +107,15 @@ mod tests {
         let branch = BranchName::parse("feature/x").expect("a branch");
         write_head(git_dir, Some(&branch), &id("5")).expect("it can be written");
         assert_eq!(read("feature/x"), Some(id("5")));
-        assert_eq!(read_head(git_dir).expect("a head"), Some(Head::Branch("feature/x".to_owned())));
+        assert_eq!(
+            read_head(git_dir).expect("a head"),
+            Some(Head::Branch("feature/x".to_owned()))
+        );
         write_head(git_dir, None, &id("6")).expect("it can be written");
-        assert_eq!(read_head(git_dir).expect("a head"), Some(Head::Commit(id("6"))));
+        assert_eq!(
+            read_head(git_dir).expect("a head"),
+            Some(Head::Commit(id("6")))
+        );
     }
 
     #[test]

@@ -108,16 +108,34 @@ mod tests {
     fn of(stderr: &str) -> GitError {
         let url = RepoUrl::parse("https://example.org/octo/hello").expect("a URL");
         let status = ExitStatus::from_raw(128 << 8);
-        error_of("fetching", status, stderr.as_bytes(), Some(&url), Some("s3cret"))
+        error_of(
+            "fetching",
+            status,
+            stderr.as_bytes(),
+            Some(&url),
+            Some("s3cret"),
+        )
     }
 
     #[test]
     fn what_git_says_is_understood() {
         let cases = [
-            ("fatal: could not read Username for 'https://x': terminal prompts disabled", "refused"),
-            ("fatal: repository 'https://x/' not found", "there is no repository"),
-            ("fatal: unable to access 'https://x/': Could not resolve host: x", "can't be reached"),
-            ("error: unable to write file: No space left on device", "disk is full"),
+            (
+                "fatal: could not read Username for 'https://x': terminal prompts disabled",
+                "refused",
+            ),
+            (
+                "fatal: repository 'https://x/' not found",
+                "there is no repository",
+            ),
+            (
+                "fatal: unable to access 'https://x/': Could not resolve host: x",
+                "can't be reached",
+            ),
+            (
+                "error: unable to write file: No space left on device",
+                "disk is full",
+            ),
             ("fatal: something else", "exit code Some(128)"),
         ];
         for (stderr, word) in cases {
@@ -128,8 +146,12 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_and_long_texts_are_cut() {
-        let text = of("fatal: bad\nthing at https://user:s3cret@example.org/x with s3cret").to_string();
-        assert!(!text.contains("s3cret") && !text.contains("user:"), "{text}");
+        let text =
+            of("fatal: bad\nthing at https://user:s3cret@example.org/x with s3cret").to_string();
+        assert!(
+            !text.contains("s3cret") && !text.contains("user:"),
+            "{text}"
+        );
         assert!(text.contains("https://(hidden)@example.org/x"), "{text}");
         let long = of(&"é".repeat(5000)).to_string();
         assert!(long.chars().count() < 800 && long.contains('…'));

@@ -62,10 +62,19 @@ impl LocalGit {
             Some(reference) => format!("+{HANDED_OVER}:{reference}"),
             None => HANDED_OVER.to_owned(),
         };
-        let fetch = Call::new("handing a commit over to the cache", Place::Bare(&place.cache))
-            .args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"])
-            .args(["--no-recurse-submodules", "--"])
-            .args([git_dir.as_os_str(), refspec.as_ref()]);
+        let fetch = Call::new(
+            "handing a commit over to the cache",
+            Place::Bare(&place.cache),
+        )
+        .args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+        ])
+        .args(["--no-recurse-submodules", "--"])
+        .args([git_dir.as_os_str(), refspec.as_ref()]);
         self.git.answer(fetch).await?;
         Ok(())
     }
@@ -80,7 +89,10 @@ impl LocalGit {
     /// fill one.
     async fn refuse_filled_submodules(&self, at: Place<'_>, tree: &Path) -> Result<(), GitError> {
         let call = Call::new("listing submodules", at);
-        let answer = self.git.answer(call.args(["ls-files", "--stage", "-z"])).await?;
+        let answer = self
+            .git
+            .answer(call.args(["ls-files", "--stage", "-z"]))
+            .await?;
         let submodules: Vec<PathBuf> = answer
             .split(|byte| *byte == 0)
             .filter(|entry| entry.starts_with(b"160000 "))
@@ -98,7 +110,10 @@ impl LocalGit {
             }
             Ok(None)
         };
-        match self.on_disk("looking into submodules", tree.to_owned(), look).await? {
+        match self
+            .on_disk("looking into submodules", tree.to_owned(), look)
+            .await?
+        {
             Some(path) => Err(GitError::NestedRepository { path }),
             None => Ok(()),
         }

@@ -18,11 +18,21 @@ const STATUS_BYTES_MAX: usize = 1024 * 1024;
 impl LocalGit {
     pub(super) async fn status_of(&self, place: &TreePlace) -> Result<TreeStatus, GitError> {
         let (git_dir, tree) = (place.git_dir(), place.tree());
-        // What a nested repository says of itself is never asked: git would go there and obey its
-        // configuration.
+        // What a nested repository says of itself is never asked: git would go there and run the
+        // filters that its configuration names.
         let call = Call::new("looking at a tree", at(&git_dir, &tree))
-            .args(["status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind"])
-            .args(["--untracked-files=normal", "--ignored=no", "--ignore-submodules=all"])
+            .args([
+                "status",
+                "--porcelain=v2",
+                "-z",
+                "--branch",
+                "--no-ahead-behind",
+            ])
+            .args([
+                "--untracked-files=normal",
+                "--ignored=no",
+                "--ignore-submodules=all",
+            ])
             .first_bytes(STATUS_BYTES_MAX);
         let (answer, is_truncated) = self.git.beginning(call).await?;
         let read = Read::from(&answer, is_truncated);
@@ -55,10 +65,16 @@ impl LocalGit {
             let own = disk::names_in(objects)?.len() > 2;
             Ok(own || !disk::names_in(&objects.join("pack"))?.is_empty())
         };
-        if !self.on_disk("looking at a tree's objects", objects, has_own).await? {
+        if !self
+            .on_disk("looking at a tree's objects", objects, has_own)
+            .await?
+        {
             return Ok(false);
         }
-        let call = Call::new("looking for a commit in the cache", Place::Bare(&place.cache));
+        let call = Call::new(
+            "looking for a commit in the cache",
+            Place::Bare(&place.cache),
+        );
         let call = call.args(["cat-file", "-e", commit.as_str()]);
         Ok(self.git.asks(call).await?.is_none())
     }
@@ -154,8 +170,12 @@ mod tests {
     }
 
     fn record(states: &str, path: &[u8]) -> Vec<u8> {
-        let mut record =
-            format!("1 {states} N... 100644 100644 100644 {} {} ", id("1"), id("2")).into_bytes();
+        let mut record = format!(
+            "1 {states} N... 100644 100644 100644 {} {} ",
+            id("1"),
+            id("2")
+        )
+        .into_bytes();
         record.extend(path);
         record.push(0);
         record
@@ -189,12 +209,17 @@ mod tests {
     fn a_renamed_path_has_its_former_name() {
         let renamed = format!(
             "# branch.oid {}\0# branch.head (detached)\x002 R. N... 1 1 1 {} {} R100 new name\0old name\0? x\0",
-            id("a"), id("1"), id("2")
+            id("a"),
+            id("1"),
+            id("2")
         );
         let read = Read::from(renamed.as_bytes(), false);
         assert_eq!(read.changes[0].kind, ChangeKind::Renamed);
         assert_eq!(read.changes[0].path, Path::new("new name"));
-        assert_eq!(read.changes[0].renamed_from.as_deref(), Some(Path::new("old name")));
+        assert_eq!(
+            read.changes[0].renamed_from.as_deref(),
+            Some(Path::new("old name"))
+        );
         assert_eq!(read.changes.len(), 2);
     }
 

@@ -99,7 +99,11 @@ impl WorkspaceProvider for LocalGit {
         Box::pin(async move {
             let place = TreePlace::of(&self.root, path)?;
             let is_leftover = layout::is_leftover(&place.name);
-            let remove = if is_leftover { removal::take_apart } else { removal::remove };
+            let remove = if is_leftover {
+                removal::take_apart
+            } else {
+                removal::remove
+            };
             self.on_disk("removing a tree", place.folder, remove).await
         })
     }
@@ -107,7 +111,8 @@ impl WorkspaceProvider for LocalGit {
     fn size_of<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, u64, GitError> {
         Box::pin(async move {
             let place = self.tree_at(path).await?;
-            self.on_disk("measuring a tree", place.folder, disk::size_of).await
+            self.on_disk("measuring a tree", place.folder, disk::size_of)
+                .await
         })
     }
 
@@ -123,7 +128,10 @@ impl LocalGit {
     /// The place of a tree that is there.
     async fn tree_at(&self, path: &LocalPath) -> Result<TreePlace, GitError> {
         let place = TreePlace::of(&self.root, path)?;
-        if self.on_disk("looking for a tree", place.tree(), disk::is_there).await? {
+        if self
+            .on_disk("looking for a tree", place.tree(), disk::is_there)
+            .await?
+        {
             return Ok(place);
         }
         Err(GitError::NotThere { path: place.folder })

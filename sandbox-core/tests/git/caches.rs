@@ -21,9 +21,18 @@ async fn a_cache_is_cloned_once_and_knows_the_default_branch() {
     assert!(!again.was_fetched && again.size_bytes.is_none());
     let listed = RepoCacheProvider::list(&world.git).await.expect("a list");
     assert_eq!(listed, std::slice::from_ref(&world.cache));
-    RepoCacheProvider::remove(&world.git, &world.cache).await.expect("removed");
-    RepoCacheProvider::remove(&world.git, &world.cache).await.expect("removed already");
-    assert!(RepoCacheProvider::list(&world.git).await.expect("a list").is_empty());
+    RepoCacheProvider::remove(&world.git, &world.cache)
+        .await
+        .expect("removed");
+    RepoCacheProvider::remove(&world.git, &world.cache)
+        .await
+        .expect("removed already");
+    assert!(
+        RepoCacheProvider::list(&world.git)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -53,7 +62,10 @@ async fn a_fetch_moves_branches_forward_back_and_away() {
     // `feature` becomes `feature/x`, which can't both be there.
     raw_git(&origin, &["branch", "-m", "feature", "feature/x"]);
     world.fetch().await.expect("fetched");
-    assert!(matches!(resolve("feature").await, Err(GitError::NoSuchBase { .. })));
+    assert!(matches!(
+        resolve("feature").await,
+        Err(GitError::NoSuchBase { .. })
+    ));
     assert_eq!(resolve("feature/x").await.expect("a commit"), second);
 }
 
@@ -65,15 +77,27 @@ async fn a_new_default_branch_is_noticed() {
     raw_git(&origin, &["symbolic-ref", "HEAD", "refs/heads/main"]);
     raw_git(&origin, &["branch", "-D", "trunk"]);
     let facts = world.fetch().await.expect("fetched");
-    assert_eq!(facts.default_branch.map(|branch| branch.to_string()).as_deref(), Some("main"));
+    assert_eq!(
+        facts
+            .default_branch
+            .map(|branch| branch.to_string())
+            .as_deref(),
+        Some("main")
+    );
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_told_apart() {
     let world = World::new().await;
-    assert!(matches!(world.fetch().await, Err(GitError::NotThere { .. })));
+    assert!(matches!(
+        world.fetch().await,
+        Err(GitError::NotThere { .. })
+    ));
     let missing = world.git.resolve(&world.cache, &base("trunk")).await;
-    assert!(matches!(missing, Err(GitError::NotThere { .. })), "{missing:?}");
+    assert!(
+        matches!(missing, Err(GitError::NotThere { .. })),
+        "{missing:?}"
+    );
     let url = format!("file://{}/nothing.git", world.folder.path().display());
     let url = RepoUrl::parse(&url).expect("a URL");
     let source = CacheSource {
@@ -81,19 +105,28 @@ async fn what_is_not_there_is_told_apart() {
         ..world.source()
     };
     let refused = world.git.ensure(source).await;
-    assert!(matches!(refused, Err(GitError::RepositoryNotFound { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::RepositoryNotFound { .. })),
+        "{refused:?}"
+    );
     world.ensure().await.expect("a cache");
     for text in ["no-such", "refs/tags/no-such", &"ab".repeat(20)] {
         let base = BaseRef::parse(text).expect(text);
         let refused = world.git.resolve(&world.cache, &base).await;
-        assert!(matches!(refused, Err(GitError::NoSuchBase { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(GitError::NoSuchBase { .. })),
+            "{refused:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_empty_repository_has_no_default_branch_and_no_trees() {
     let world = World::new().await;
-    raw_git(world.folder.path(), &["init", "--quiet", "--bare", "empty.git"]);
+    raw_git(
+        world.folder.path(),
+        &["init", "--quiet", "--bare", "empty.git"],
+    );
     let url = format!("file://{}/empty.git", world.folder.path().display());
     let url = RepoUrl::parse(&url).expect("a URL");
     let path = LocalPath::parse("octo/empty/.bare").expect("a path");
@@ -102,7 +135,15 @@ async fn an_empty_repository_has_no_default_branch_and_no_trees() {
         url: &url,
         token: None,
     };
-    assert_eq!(world.git.ensure(source).await.expect("a cache").default_branch, None);
+    assert_eq!(
+        world
+            .git
+            .ensure(source)
+            .await
+            .expect("a cache")
+            .default_branch,
+        None
+    );
     let base = base("main");
     let tree = LocalPath::parse("octo/empty/worktrees/x").expect("a path");
     let request = TreeRequest {
@@ -111,8 +152,16 @@ async fn an_empty_repository_has_no_default_branch_and_no_trees() {
         branch: &BranchRule::Detached,
     };
     let refused = world.git.create(request).await;
-    assert!(matches!(refused, Err(GitError::NoSuchBase { .. })), "{refused:?}");
-    assert!(WorkspaceProvider::list(&world.git).await.expect("a list").is_empty());
+    assert!(
+        matches!(refused, Err(GitError::NoSuchBase { .. })),
+        "{refused:?}"
+    );
+    assert!(
+        WorkspaceProvider::list(&world.git)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -133,9 +182,19 @@ async fn no_collection_takes_an_object_that_a_tree_needs() {
     world.fetch().await.expect("fetched");
     // As a person might who is short of room. Git refuses, or takes nothing.
     let cache = world.cache_dir();
-    for arguments in [vec!["gc", "--prune=now"], vec!["prune", "--expire=now"], vec!["repack", "-ad"]] {
+    for arguments in [
+        vec!["gc", "--prune=now"],
+        vec!["prune", "--expire=now"],
+        vec!["repack", "-ad"],
+    ] {
         let mut command = std::process::Command::new("git");
-        let ended = command.arg("-C").arg(&cache).args(&arguments).spawn().expect("git").wait();
+        let ended = command
+            .arg("-C")
+            .arg(&cache)
+            .args(&arguments)
+            .spawn()
+            .expect("git")
+            .wait();
         ended.expect("it ends");
     }
     assert_eq!(tree.raw(&["fsck", "--connectivity-only"]), "");
@@ -146,8 +205,21 @@ async fn no_collection_takes_an_object_that_a_tree_needs() {
 async fn a_repository_of_another_hash_works_too() {
     let world = World::new().await;
     let path = world.folder.path();
-    raw_git(path, &["init", "--quiet", "--object-format=sha256", "-b", "main", "other"]);
-    raw_git(&path.join("other"), &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    raw_git(
+        path,
+        &[
+            "init",
+            "--quiet",
+            "--object-format=sha256",
+            "-b",
+            "main",
+            "other",
+        ],
+    );
+    raw_git(
+        &path.join("other"),
+        &["commit", "--quiet", "--allow-empty", "-m", "one"],
+    );
     let url = RepoUrl::parse(&format!("file://{}/other", path.display())).expect("a URL");
     let cache = LocalPath::parse("octo/other/.bare").expect("a path");
     let source = CacheSource {
@@ -167,7 +239,10 @@ async fn a_repository_of_another_hash_works_too() {
     assert_eq!(made.head.as_str().len(), 64);
     let tree = world.at(tree);
     tree.write("new.txt", "new\n");
-    assert_eq!(world.commit(&tree, "new").await.expect("a commit").len(), 64);
+    assert_eq!(
+        world.commit(&tree, "new").await.expect("a commit").len(),
+        64
+    );
 }
 
 #[tokio::test]
@@ -181,7 +256,10 @@ async fn a_clone_whose_time_is_over_is_told_so_and_leaves_nothing() {
     let root = world.git.root().to_owned();
     let hurried = LocalGit::open(root, times, pool).await.expect("git");
     let refused = hurried.ensure(world.source()).await;
-    assert!(matches!(refused, Err(GitError::Timeout { limit_ms: 1, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::Timeout { limit_ms: 1, .. })),
+        "{refused:?}"
+    );
     let repository = world.cache_dir().parent().expect("a folder").to_owned();
     assert_eq!(std::fs::read_dir(repository).expect("a folder").count(), 0);
     world.ensure().await.expect("a cache");

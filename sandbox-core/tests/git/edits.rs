@@ -13,7 +13,14 @@ use unstall_sandbox_core::ports::workspaces::{
 use crate::world::{Tree, World, base, on, raw_git};
 
 /// Names that are hard to read in a list: a byte that is no UTF-8, a line break, an arrow, and so on.
-const STRANGE: [&[u8]; 6] = [b"\xff\xfe", b"line\nbreak", b"a -> b", b" space ", b":(top)x", b"-rf"];
+const STRANGE: [&[u8]; 6] = [
+    b"\xff\xfe",
+    b"line\nbreak",
+    b"a -> b",
+    b" space ",
+    b":(top)x",
+    b"-rf",
+];
 
 fn strange(tree: &Tree) -> Vec<PathBuf> {
     let names = STRANGE.map(|name| PathBuf::from(OsStr::from_bytes(name)));
@@ -42,7 +49,12 @@ async fn each_kind_of_change_is_seen() {
     assert_eq!(kind_of(Path::new("src/a.txt")), Some(ChangeKind::Deleted));
     assert_eq!(kind_of(Path::new("ignored.log")), None);
     for name in &names {
-        assert_eq!(kind_of(name), Some(ChangeKind::Untracked), "{}", name.display());
+        assert_eq!(
+            kind_of(name),
+            Some(ChangeKind::Untracked),
+            "{}",
+            name.display()
+        );
     }
     assert_eq!(status.changes.len(), names.len() + 3);
 }
@@ -55,16 +67,28 @@ async fn a_commit_has_its_author_its_message_and_all_changes() {
     tree.write("ignored.log", "x\n");
     tree.write(".gitignore", "*.log\n");
     std::fs::remove_file(tree.dir.join("src/a.txt")).expect("a file");
-    let commit = world.commit(&tree, "A title\n\n# not a comment\n").await.expect("a commit");
+    let commit = world
+        .commit(&tree, "A title\n\n# not a comment\n")
+        .await
+        .expect("a commit");
     assert_eq!(tree.raw(&["rev-parse", "refs/heads/mine"]).trim(), commit);
     let shown = tree.raw(&["log", "-1", "--format=%an <%ae> %cn%n%B"]);
-    assert_eq!(shown, "Ada <ada@example.org> Ada\nA title\n\n# not a comment\n\n");
+    assert_eq!(
+        shown,
+        "Ada <ada@example.org> Ada\nA title\n\n# not a comment\n\n"
+    );
     let listed = tree.raw(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(listed.lines().count(), names.len() + 2, "{listed}");
     let status = world.git.status(&tree.path).await.expect("a status");
-    assert!(status.changes.is_empty() && status.has_unsaved_commits, "{status:?}");
+    assert!(
+        status.changes.is_empty() && status.has_unsaved_commits,
+        "{status:?}"
+    );
     let again = world.commit(&tree, "again").await;
-    assert!(matches!(again, Err(GitError::NothingToCommit { .. })), "{again:?}");
+    assert!(
+        matches!(again, Err(GitError::NothingToCommit { .. })),
+        "{again:?}"
+    );
 }
 
 fn some<'a>(paths: &'a [PathBuf], identity: &'a CommitIdentity) -> CommitRequest<'a> {
@@ -84,17 +108,30 @@ async fn only_the_chosen_paths_are_committed_and_taken_literally() {
     }
     let identity = CommitIdentity::new("Ada", "ada@example.org").expect("an identity");
     let paths = [PathBuf::from("*"), PathBuf::from("sub")];
-    world.git.commit(&tree.path, some(&paths, &identity)).await.expect("a commit");
+    world
+        .git
+        .commit(&tree.path, some(&paths, &identity))
+        .await
+        .expect("a commit");
     let listed = tree.raw(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(listed, "*\nREADME\nsrc/a.txt\nsub/x.txt\n");
     for path in ["../outside", "/etc/passwd", ""] {
         let paths = [PathBuf::from(path)];
         let refused = world.git.commit(&tree.path, some(&paths, &identity)).await;
-        assert!(matches!(refused, Err(GitError::InvalidPath { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(GitError::InvalidPath { .. })),
+            "{refused:?}"
+        );
     }
     // A failed commit holds no lock.
     let paths = [PathBuf::from("missing")];
-    assert!(world.git.commit(&tree.path, some(&paths, &identity)).await.is_err());
+    assert!(
+        world
+            .git
+            .commit(&tree.path, some(&paths, &identity))
+            .await
+            .is_err()
+    );
     assert!(!tree.git_dir.join("index.lock").exists());
     assert!(CommitIdentity::new("A\nB", "x").is_err() && CommitIdentity::new("A", "<x>").is_err());
 }
@@ -105,15 +142,30 @@ async fn a_difference_has_new_files_and_leaves_no_trace() {
     let tree = world.tree("mine").await;
     tree.write("README", "changed\n");
     tree.write("new/file.txt", "new\n");
-    let diff = world.git.diff(&tree.path, &DiffBase::Head, 100_000).await.expect("a diff");
+    let diff = world
+        .git
+        .diff(&tree.path, &DiffBase::Head, 100_000)
+        .await
+        .expect("a diff");
     assert!(!diff.is_truncated);
     for line in ["-hello", "+changed", "+++ b/new/file.txt", "+new"] {
-        assert!(diff.text.lines().any(|found| found == line), "{line} in {}", diff.text);
+        assert!(
+            diff.text.lines().any(|found| found == line),
+            "{line} in {}",
+            diff.text
+        );
     }
-    let cut = world.git.diff(&tree.path, &DiffBase::Head, 40).await.expect("a diff");
+    let cut = world
+        .git
+        .diff(&tree.path, &DiffBase::Head, 40)
+        .await
+        .expect("a diff");
     assert_eq!((cut.text.len(), cut.is_truncated), (40, true));
     let status = world.git.status(&tree.path).await.expect("a status");
-    let new = status.changes.iter().find(|change| change.path == Path::new("new/"));
+    let new = status
+        .changes
+        .iter()
+        .find(|change| change.path == Path::new("new/"));
     assert_eq!(new.map(|change| change.kind), Some(ChangeKind::Untracked));
 
     // Against the base: what was committed counts, and what the base got meanwhile doesn't.
@@ -121,9 +173,21 @@ async fn a_difference_has_new_files_and_leaves_no_trace() {
     world.upstream("trunk", &[("theirs.txt", "theirs\n")]);
     world.fetch().await.expect("fetched");
     let base = DiffBase::ForkOf(base("trunk"));
-    let diff = world.git.diff(&tree.path, &base, 100_000).await.expect("a diff");
-    assert!(diff.text.contains("+changed") && !diff.text.contains("theirs"), "{}", diff.text);
-    let head = world.git.diff(&tree.path, &DiffBase::Head, 100_000).await.expect("a diff");
+    let diff = world
+        .git
+        .diff(&tree.path, &base, 100_000)
+        .await
+        .expect("a diff");
+    assert!(
+        diff.text.contains("+changed") && !diff.text.contains("theirs"),
+        "{}",
+        diff.text
+    );
+    let head = world
+        .git
+        .diff(&tree.path, &DiffBase::Head, 100_000)
+        .await
+        .expect("a diff");
     assert_eq!(head.text, "");
 }
 
@@ -133,12 +197,30 @@ async fn a_pushed_branch_is_at_the_origin_and_its_tree_is_clean() {
     let tree = world.tree("agent/task-1").await;
     tree.write("new.txt", "new\n");
     let commit = world.commit(&tree, "new").await.expect("a commit");
-    let pushed = world.git.push(&tree.path, &world.url, None).await.expect("pushed");
-    assert_eq!((pushed.commit.as_str(), pushed.branch.as_str()), (commit.as_str(), "agent/task-1"));
+    let pushed = world
+        .git
+        .push(&tree.path, &world.url, None)
+        .await
+        .expect("pushed");
+    assert_eq!(
+        (pushed.commit.as_str(), pushed.branch.as_str()),
+        (commit.as_str(), "agent/task-1")
+    );
     assert_eq!(world.at_origin("refs/heads/agent/task-1"), commit);
-    assert!(!world.git.status(&tree.path).await.expect("a status").is_dirty());
+    assert!(
+        !world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .is_dirty()
+    );
     // Pushing again what is there already is no error.
-    world.git.push(&tree.path, &world.url, None).await.expect("pushed");
+    world
+        .git
+        .push(&tree.path, &world.url, None)
+        .await
+        .expect("pushed");
 }
 
 #[tokio::test]
@@ -152,7 +234,10 @@ async fn a_push_never_overwrites_what_others_pushed() {
     let Err(GitError::PushRejected { branch, said }) = refused else {
         panic!("{refused:?}");
     };
-    assert!(branch.as_str() == "shared" && said.contains("fetch first"), "{said}");
+    assert!(
+        branch.as_str() == "shared" && said.contains("fetch first"),
+        "{said}"
+    );
     assert_eq!(world.at_origin("refs/heads/shared"), theirs);
 }
 
@@ -172,7 +257,15 @@ async fn saved_edits_outlive_their_tree() {
     let saved = world.git.save(&tree.path, id).await.expect("saved");
     assert_eq!(saved.reference, format!("refs/sandbox/evicted/{id}"));
     // The tree is as it was.
-    assert_eq!(world.git.status(&tree.path).await.expect("a status").changes, before.changes);
+    assert_eq!(
+        world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .changes,
+        before.changes
+    );
     // Again, with one more edit.
     tree.write("late.txt", "late\n");
     let saved = world.git.save(&tree.path, id).await.expect("saved");
@@ -183,9 +276,15 @@ async fn saved_edits_outlive_their_tree() {
     let commit = raw_git(&cache, &["rev-parse", &saved.reference]);
     assert_eq!(commit.trim(), saved.commit.as_str());
     let show = |path: &str| raw_git(&cache, &["show", &format!("{}:{path}", saved.commit)]);
-    assert_eq!((show("README").as_str(), show("late.txt").as_str()), ("changed\n", "late\n"));
+    assert_eq!(
+        (show("README").as_str(), show("late.txt").as_str()),
+        ("changed\n", "late\n")
+    );
     assert_eq!(show("committed.txt"), "committed\n");
-    let listed = raw_git(&cache, &["ls-tree", "-r", "-z", "--name-only", saved.commit.as_str()]);
+    let listed = raw_git(
+        &cache,
+        &["ls-tree", "-r", "-z", "--name-only", saved.commit.as_str()],
+    );
     assert_eq!(listed.matches('\0').count(), names.len() + 4, "{listed}");
     assert!(!listed.contains("ignored.log") && !listed.contains("src/a.txt"));
     raw_git(&cache, &["fsck", "--connectivity-only"]);
@@ -205,13 +304,28 @@ async fn saved_edits_outlive_their_tree() {
 async fn a_tree_without_edits_is_saved_as_its_last_commit() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
-    let saved = world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
+    let saved = world
+        .git
+        .save(&tree.path, WorkspaceId::generate())
+        .await
+        .expect("saved");
     assert_eq!(saved.commit.as_str(), world.at_origin("trunk"));
     tree.write("x", "x\n");
     let commit = world.commit(&tree, "x").await.expect("a commit");
-    let saved = world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
+    let saved = world
+        .git
+        .save(&tree.path, WorkspaceId::generate())
+        .await
+        .expect("saved");
     assert_eq!(saved.commit.as_str(), commit);
-    assert!(!world.git.status(&tree.path).await.expect("a status").is_dirty());
+    assert!(
+        !world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .is_dirty()
+    );
 }
 
 #[tokio::test]
@@ -228,16 +342,30 @@ async fn a_repository_within_a_tree_is_never_saved_as_a_mere_pointer() {
         assert_eq!(path, Path::new("vendor/thing/"));
         // With a commit of its own git would take it for a submodule without a word.
         raw_git(&tree.dir.join("vendor/thing"), &["add", "--all"]);
-        raw_git(&tree.dir.join("vendor/thing"), &["commit", "--quiet", "--allow-empty", "-m", "inner"]);
+        raw_git(
+            &tree.dir.join("vendor/thing"),
+            &["commit", "--quiet", "--allow-empty", "-m", "inner"],
+        );
     }
     let refused = world.commit(&tree, "all").await;
-    assert!(matches!(refused, Err(GitError::NestedRepository { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::NestedRepository { .. })),
+        "{refused:?}"
+    );
     let status = world.git.status(&tree.path).await.expect("a status");
     assert!(status.is_dirty(), "{status:?}");
     // A difference shows all else.
     tree.write("else.txt", "else\n");
-    let diff = world.git.diff(&tree.path, &DiffBase::Head, 100_000).await.expect("a diff");
-    assert!(diff.text.contains("else.txt") && !diff.text.contains("vendor"), "{}", diff.text);
+    let diff = world
+        .git
+        .diff(&tree.path, &DiffBase::Head, 100_000)
+        .await
+        .expect("a diff");
+    assert!(
+        diff.text.contains("else.txt") && !diff.text.contains("vendor"),
+        "{}",
+        diff.text
+    );
 }
 
 #[tokio::test]
@@ -245,16 +373,33 @@ async fn a_submodule_that_was_filled_is_not_lost() {
     let world = World::new().await;
     let seed = world.folder.path().join("seed");
     raw_git(world.folder.path(), &["init", "--quiet", "inner"]);
-    raw_git(&world.folder.path().join("inner"), &["commit", "--quiet", "--allow-empty", "-m", "i"]);
+    raw_git(
+        &world.folder.path().join("inner"),
+        &["commit", "--quiet", "--allow-empty", "-m", "i"],
+    );
     raw_git(&seed, &["submodule", "--quiet", "add", "../inner", "inner"]);
     world.upstream("trunk", &[("x", "x\n")]);
     world.ensure().await.expect("a cache");
     let tree = world.tree("mine").await;
-    assert!(!world.git.status(&tree.path).await.expect("a status").is_dirty());
-    world.git.save(&tree.path, WorkspaceId::generate()).await.expect("it is empty");
+    assert!(
+        !world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .is_dirty()
+    );
+    world
+        .git
+        .save(&tree.path, WorkspaceId::generate())
+        .await
+        .expect("it is empty");
     tree.write("inner/precious.txt", "only here\n");
     let refused = world.git.save(&tree.path, WorkspaceId::generate()).await;
-    assert!(matches!(refused, Err(GitError::NestedRepository { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::NestedRepository { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -262,11 +407,22 @@ async fn pointers_to_large_files_stay_pointers() {
     let world = World::new().await;
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
     let attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n";
-    world.upstream("trunk", &[(".gitattributes", attributes), ("big.bin", pointer)]);
+    world.upstream(
+        "trunk",
+        &[(".gitattributes", attributes), ("big.bin", pointer)],
+    );
     world.ensure().await.expect("a cache");
     let tree = world.tree("mine").await;
     assert_eq!(tree.read("big.bin").as_deref(), Some(pointer));
     tree.write("other.bin", "whole\n");
     world.commit(&tree, "other").await.expect("a commit");
-    assert!(world.git.status(&tree.path).await.expect("a status").changes.is_empty());
+    assert!(
+        world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .changes
+            .is_empty()
+    );
 }

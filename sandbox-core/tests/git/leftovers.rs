@@ -15,16 +15,28 @@ async fn all_that_lies_on_disk_is_listed_as_what_it_is() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
     let prepared = world.new_prepared_path();
-    world.git.prepare(&prepared, &base("trunk")).await.expect("a tree");
+    world
+        .git
+        .prepare(&prepared, &base("trunk"))
+        .await
+        .expect("a tree");
     let gone = world.new_path();
     let name = gone.as_str().rsplit('/').next().expect("a name");
-    let left = gone.under(world.git.root()).with_file_name(format!(".new-{name}.0123456789abcdef"));
+    let left = gone
+        .under(world.git.root())
+        .with_file_name(format!(".new-{name}.0123456789abcdef"));
     std::fs::create_dir_all(left.join("tree/deep")).expect("folders");
     let mut found = WorkspaceProvider::list(&world.git).await.expect("a list");
     found.sort_by_key(|found| found.kind as u8);
     assert_eq!(found.len(), 3);
-    assert_eq!((found[0].kind, &found[0].path), (FoundKind::Workspace, &tree.path));
-    assert_eq!((found[1].kind, &found[1].path), (FoundKind::Prepared, &prepared));
+    assert_eq!(
+        (found[0].kind, &found[0].path),
+        (FoundKind::Workspace, &tree.path)
+    );
+    assert_eq!(
+        (found[1].kind, &found[1].path),
+        (FoundKind::Prepared, &prepared)
+    );
     assert_eq!(found[2].kind, FoundKind::Leftover);
     assert!(found.iter().all(|found| found.age_s < 600));
     world.remove(&found[2].path).await;
@@ -71,8 +83,19 @@ async fn a_lock_whose_git_was_killed_is_taken_over() {
     tree.write("x", "x\n");
     std::fs::write(tree.git_dir.join("index.lock"), "").expect("a file");
     // Looking needs no lock.
-    assert!(world.git.status(&tree.path).await.expect("a status").is_dirty());
-    world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
+    assert!(
+        world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .is_dirty()
+    );
+    world
+        .git
+        .save(&tree.path, WorkspaceId::generate())
+        .await
+        .expect("saved");
     std::fs::write(tree.git_dir.join("index.lock"), "").expect("a file");
     world.commit(&tree, "x").await.expect("a commit");
     assert!(!tree.git_dir.join("index.lock").exists());
@@ -96,7 +119,10 @@ async fn a_lock_of_a_git_that_runs_is_waited_for_and_kept() {
     };
     let mut running = git();
     let refused = world.commit(&tree, "x").await;
-    assert!(matches!(refused, Err(GitError::Locked { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::Locked { .. })),
+        "{refused:?}"
+    );
     assert!(lock.exists());
     running.kill().expect("it runs");
     running.wait().expect("it ends");
@@ -107,9 +133,17 @@ async fn a_lock_of_a_git_that_runs_is_waited_for_and_kept() {
 async fn work_that_is_dropped_half_way_leaves_nothing_that_hinders() {
     let world = World::cached().await;
     let files: Vec<(String, String)> = (0..300)
-        .map(|number| (format!("many/{number}.txt"), number.to_string().repeat(1000)))
+        .map(|number| {
+            (
+                format!("many/{number}.txt"),
+                number.to_string().repeat(1000),
+            )
+        })
         .collect();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
     world.upstream("trunk", &files);
     world.fetch().await.expect("fetched");
     let tree = world.tree("mine").await;
@@ -126,7 +160,11 @@ async fn work_that_is_dropped_half_way_leaves_nothing_that_hinders() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     tree.write("last.txt", "last\n");
     world.commit(&tree, "last").await.expect("a commit");
-    let saved = world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
+    let saved = world
+        .git
+        .save(&tree.path, WorkspaceId::generate())
+        .await
+        .expect("saved");
     for name in ["1.txt", "20.txt", "last.txt"] {
         tree.raw(&["cat-file", "-e", &format!("{}:{name}", saved.commit)]);
     }

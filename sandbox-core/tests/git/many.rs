@@ -20,8 +20,16 @@ async fn thirty_trees_at_once_while_the_cache_is_fetched() {
             tree.write("mine.txt", &number.to_string());
             let commit = world.commit(&tree, "mine").await.expect("a commit");
             tree.write("more.txt", &number.to_string());
-            let saved = world.git.save(&tree.path, WorkspaceId::generate()).await.expect("saved");
-            world.git.push(&tree.path, &world.url, None).await.expect("pushed");
+            let saved = world
+                .git
+                .save(&tree.path, WorkspaceId::generate())
+                .await
+                .expect("saved");
+            world
+                .git
+                .push(&tree.path, &world.url, None)
+                .await
+                .expect("pushed");
             world.remove(&tree.path).await;
             (commit, saved.commit.to_string())
         })
@@ -43,9 +51,18 @@ async fn thirty_trees_at_once_while_the_cache_is_fetched() {
     assert_eq!(commits.len(), 60);
     world.fetch().await.expect("fetched");
     for commit in commits {
-        world.git.resolve(&world.cache, &base(&commit)).await.expect("the cache has it");
+        world
+            .git
+            .resolve(&world.cache, &base(&commit))
+            .await
+            .expect("the cache has it");
     }
-    assert!(WorkspaceProvider::list(&world.git).await.expect("a list").is_empty());
+    assert!(
+        WorkspaceProvider::list(&world.git)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +78,11 @@ async fn fetches_at_once_do_not_break_the_cache() {
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
         world.fetch().await.expect("fetched");
         for branch in ["one", "two", "three"] {
-            let commit = world.git.resolve(&world.cache, &base(branch)).await.expect("a commit");
+            let commit = world
+                .git
+                .resolve(&world.cache, &base(branch))
+                .await
+                .expect("a commit");
             assert_eq!(commit.as_str(), world.at_origin(branch));
         }
     }
@@ -73,7 +94,11 @@ async fn of_many_who_want_few_prepared_trees_each_gets_another_or_none() {
     let mut prepared = Vec::new();
     for _ in 0..5 {
         let path = world.new_prepared_path();
-        world.git.prepare(&path, &base("trunk")).await.expect("a tree");
+        world
+            .git
+            .prepare(&path, &base("trunk"))
+            .await
+            .expect("a tree");
         prepared.push(path);
     }
     let prepared = Arc::new(prepared);
@@ -86,11 +111,18 @@ async fn of_many_who_want_few_prepared_trees_each_gets_another_or_none() {
                 base: &base,
                 branch: &branch,
             };
-            world.git.adopt(&prepared[number % 5], request).await.is_ok()
+            world
+                .git
+                .adopt(&prepared[number % 5], request)
+                .await
+                .is_ok()
         })
     });
     let outcomes = join_all(tasks.collect::<Vec<_>>()).await;
-    let adopted = outcomes.into_iter().filter(|outcome| matches!(outcome, Ok(true))).count();
+    let adopted = outcomes
+        .into_iter()
+        .filter(|outcome| matches!(outcome, Ok(true)))
+        .count();
     assert_eq!(adopted, 5);
     let found = WorkspaceProvider::list(&world.git).await.expect("a list");
     assert_eq!(found.len(), 5);

@@ -80,9 +80,18 @@ async fn serve(mut stream: TcpStream, manner: Manner, seen: Arc<Mutex<Seen>>) {
     let path = head.split_whitespace().nth(1).unwrap_or_default();
     let path = path.split('?').next().unwrap_or_default();
     let answer = match manner {
-        _ if !is_authorized => head_of("401 Unauthorized", "WWW-Authenticate: Basic realm=\"x\"\r\n", b""),
+        // Asked for no credentials, git would have none to give on, but for those of our helper.
+        Manner::RedirectTo(to) => head_of(
+            "301 Moved",
+            &format!("Location: {to}{path}?service=git-upload-pack\r\n"),
+            b"",
+        ),
+        _ if !is_authorized => head_of(
+            "401 Unauthorized",
+            "WWW-Authenticate: Basic realm=\"x\"\r\n",
+            b"",
+        ),
         Manner::Fails => head_of("500 Oops", "", TOKEN.as_bytes()),
-        Manner::RedirectTo(to) => head_of("301 Moved", &format!("Location: {to}{path}?service=git-upload-pack\r\n"), b""),
         Manner::Files(folder) => {
             let file = folder.join(path.trim_start_matches("/octo/hello.git/"));
             match std::fs::read(file) {
@@ -97,7 +106,8 @@ async fn serve(mut stream: TcpStream, manner: Manner, seen: Arc<Mutex<Seen>>) {
 
 fn head_of(status: &str, more: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\n{more}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+    let head =
+        format!("HTTP/1.1 {status}\r\n{more}Content-Length: {length}\r\nConnection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
@@ -142,7 +152,10 @@ async fn the_host_gets_the_token_and_nobody_else_ever_sees_it() {
         ..world.source()
     };
     let facts = world.git.ensure(source).await.expect("a cache");
-    assert_eq!(facts.default_branch.map(|name| name.to_string()).as_deref(), Some("trunk"));
+    assert_eq!(
+        facts.default_branch.map(|name| name.to_string()).as_deref(),
+        Some("trunk")
+    );
     let commit = world.upstream("trunk", &[("README", "more\n")]);
     published(&world.folder.path().join("origin.git"));
     world.git.fetch(source).await.expect("fetched");
@@ -151,8 +164,15 @@ async fn the_host_gets_the_token_and_nobody_else_ever_sees_it() {
     tree.write("x", "x\n");
     world.commit(&tree, "x").await.expect("a commit");
     // That host takes no pushes; what it says is told without the token.
-    let refused = world.git.push(&tree.path, &host.url, Some(&token)).await.expect_err("no push");
-    assert!(!has_the_token(format!("{refused} {refused:?}").as_bytes()), "{refused:?}");
+    let refused = world
+        .git
+        .push(&tree.path, &host.url, Some(&token))
+        .await
+        .expect_err("no push");
+    assert!(
+        !has_the_token(format!("{refused} {refused:?}").as_bytes()),
+        "{refused:?}"
+    );
     assert!(host.seen(|seen| seen.authorized) > 5);
     assert_eq!(host.seen(|seen| seen.found.clone()), Vec::<String>::new());
     assert!(!has_the_token(&everything_below(world.folder.path())));
@@ -171,8 +191,14 @@ async fn a_refused_token_is_told_without_the_token() {
             ..world.source()
         };
         let refused = world.git.ensure(source).await.expect_err("no access");
-        assert!(matches!(refused, GitError::AuthFailed { .. }), "{refused:?}");
-        assert!(!format!("{refused} {refused:?}").contains("ghp_"), "{refused:?}");
+        assert!(
+            matches!(refused, GitError::AuthFailed { .. }),
+            "{refused:?}"
+        );
+        assert!(
+            !format!("{refused} {refused:?}").contains("ghp_"),
+            "{refused:?}"
+        );
     }
     assert_eq!(host.seen(|seen| seen.authorized), 0);
     assert!(host.seen(|seen| seen.refused) > 0);
@@ -183,7 +209,11 @@ async fn a_refused_token_is_told_without_the_token() {
 async fn a_host_that_leads_elsewhere_or_fails_learns_nothing_for_others() {
     let world = World::new().await;
     let other = Host::start(published(&world.folder.path().join("origin.git"))).await;
-    let to = other.url.as_str().trim_end_matches("/octo/hello.git").to_owned();
+    let to = other
+        .url
+        .as_str()
+        .trim_end_matches("/octo/hello.git")
+        .to_owned();
     let token = token(TOKEN);
     for (manner, is_redirect) in [(Manner::RedirectTo(to), true), (Manner::Fails, false)] {
         let host = Host::start(manner).await;
@@ -193,9 +223,16 @@ async fn a_host_that_leads_elsewhere_or_fails_learns_nothing_for_others() {
             ..world.source()
         };
         let refused = world.git.ensure(source).await.expect_err("no access");
-        assert_eq!(matches!(refused, GitError::AuthFailed { .. }), is_redirect, "{refused:?}");
-        assert!(!has_the_token(format!("{refused} {refused:?}").as_bytes()), "{refused:?}");
-        assert!(host.seen(|seen| seen.authorized) > 0);
+        assert_eq!(
+            matches!(refused, GitError::AuthFailed { .. }),
+            is_redirect,
+            "{refused:?}"
+        );
+        assert!(
+            !has_the_token(format!("{refused} {refused:?}").as_bytes()),
+            "{refused:?}"
+        );
+        assert_eq!(host.seen(|seen| seen.authorized) > 0, !is_redirect);
     }
     assert_eq!(other.seen(|seen| (seen.authorized, seen.refused)), (0, 0));
     assert!(!has_the_token(&everything_below(world.git.root())));

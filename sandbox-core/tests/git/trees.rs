@@ -10,19 +10,28 @@ use crate::world::{World, base, on, raw_git};
 async fn a_tree_is_clean_and_on_its_branch() {
     let world = World::cached().await;
     let path = world.new_path();
-    let made = world.create_at(&path, "agent/edits-1").await.expect("a tree");
+    let made = world
+        .create_at(&path, "agent/edits-1")
+        .await
+        .expect("a tree");
     assert!(made.is_new_branch);
     assert_eq!(made.head.as_str(), world.at_origin("trunk"));
     let status = world.git.status(&path).await.expect("a status");
     assert!(!status.is_dirty(), "{status:?}");
-    assert_eq!(status.branch, Some(BranchName::parse("agent/edits-1").expect("a branch")));
+    assert_eq!(
+        status.branch,
+        Some(BranchName::parse("agent/edits-1").expect("a branch"))
+    );
     let tree = world.at(path.clone());
     assert_eq!(tree.read("src/a.txt").as_deref(), Some("a\n"));
     // Whoever works in the tree finds its repository, too.
     assert_eq!(raw_git(&tree.dir, &["status", "--porcelain"]), "");
     assert_eq!(raw_git(&tree.dir, &["log", "--format=%s"]), "upstream\n");
     let again = world.create_at(&path, "agent/edits-1").await;
-    assert!(matches!(again, Err(GitError::AlreadyThere { .. })), "{again:?}");
+    assert!(
+        matches!(again, Err(GitError::AlreadyThere { .. })),
+        "{again:?}"
+    );
     assert!(world.git.size_of(&path).await.expect("a size") > 4096);
 }
 
@@ -33,7 +42,10 @@ async fn a_branch_of_the_origin_is_taken_where_it_is() {
     world.ensure().await.expect("a cache");
     let path = world.new_path();
     let made = world.create_at(&path, "feature").await.expect("a tree");
-    assert_eq!((made.head.as_str(), made.is_new_branch), (feature.as_str(), false));
+    assert_eq!(
+        (made.head.as_str(), made.is_new_branch),
+        (feature.as_str(), false)
+    );
 
     let must_be_there = BranchRule::On {
         branch: BranchName::parse("missing").expect("a branch"),
@@ -46,19 +58,33 @@ async fn a_branch_of_the_origin_is_taken_where_it_is() {
         branch: &must_be_there,
     };
     let refused = world.git.create(request).await;
-    assert!(matches!(refused, Err(GitError::NoSuchBranch { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::NoSuchBranch { .. })),
+        "{refused:?}"
+    );
     assert!(!path.under(world.git.root()).exists());
 }
 
 #[tokio::test]
 async fn branches_that_exclude_each_other_in_one_repository_are_trees_beside_each_other() {
     let world = World::cached().await;
-    for branch in ["feature", "feature/x", "feat/a", "feat-a", "trunk", "trunk", "(detached)"] {
+    for branch in [
+        "feature",
+        "feature/x",
+        "feat/a",
+        "feat-a",
+        "trunk",
+        "trunk",
+        "(detached)",
+    ] {
         let tree = world.tree(branch).await;
         tree.write("mine.txt", branch);
         world.commit(&tree, "mine").await.expect("a commit");
         let status = world.git.status(&tree.path).await.expect("a status");
-        assert_eq!(status.branch.map(|name| name.to_string()).as_deref(), Some(branch));
+        assert_eq!(
+            status.branch.map(|name| name.to_string()).as_deref(),
+            Some(branch)
+        );
     }
 }
 
@@ -75,19 +101,36 @@ async fn an_analysis_is_on_no_branch() {
     let status = world.git.status(&path).await.expect("a status");
     assert_eq!(status.branch, None);
     let refused = world.git.push(&path, &world.url, None).await;
-    assert!(matches!(refused, Err(GitError::OnNoBranch { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GitError::OnNoBranch { .. })),
+        "{refused:?}"
+    );
     // What is committed there all the same is saved with it.
     let tree = world.at(path);
     tree.write("found.txt", "found\n");
-    world.commit(&tree, "found").await.expect("a commit on no branch");
-    assert!(world.git.status(&tree.path).await.expect("a status").has_unsaved_commits);
+    world
+        .commit(&tree, "found")
+        .await
+        .expect("a commit on no branch");
+    assert!(
+        world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .has_unsaved_commits
+    );
 }
 
 #[tokio::test]
 async fn a_prepared_tree_is_adopted_by_one_of_two() {
     let world = World::cached().await;
     let prepared = world.new_prepared_path();
-    let commit = world.git.prepare(&prepared, &base("trunk")).await.expect("a tree");
+    let commit = world
+        .git
+        .prepare(&prepared, &base("trunk"))
+        .await
+        .expect("a tree");
     assert_eq!(commit.as_str(), world.at_origin("trunk"));
     let (base, branch) = (base("trunk"), on("mine"));
     let (one, other) = (world.new_path(), world.new_path());
@@ -101,18 +144,32 @@ async fn a_prepared_tree_is_adopted_by_one_of_two() {
         world.git.adopt(&prepared, request(&other)),
     );
     assert!(first.is_ok() ^ second.is_ok(), "{first:?} {second:?}");
-    let (path, refused) = if first.is_ok() { (one, second) } else { (other, first) };
-    assert!(matches!(refused, Err(GitError::NotThere { .. })), "{refused:?}");
+    let (path, refused) = if first.is_ok() {
+        (one, second)
+    } else {
+        (other, first)
+    };
+    assert!(
+        matches!(refused, Err(GitError::NotThere { .. })),
+        "{refused:?}"
+    );
     let status = world.git.status(&path).await.expect("a status");
     assert!(!status.is_dirty(), "{status:?}");
-    assert_eq!(status.branch.map(|name| name.to_string()).as_deref(), Some("mine"));
+    assert_eq!(
+        status.branch.map(|name| name.to_string()).as_deref(),
+        Some("mine")
+    );
 }
 
 #[tokio::test]
 async fn an_adopted_tree_is_brought_along_when_its_base_has_moved() {
     let world = World::cached().await;
     let prepared = world.new_prepared_path();
-    world.git.prepare(&prepared, &base("trunk")).await.expect("a tree");
+    world
+        .git
+        .prepare(&prepared, &base("trunk"))
+        .await
+        .expect("a tree");
     let seed = world.folder.path().join("seed");
     raw_git(&seed, &["rm", "--quiet", "src/a.txt"]);
     let moved = world.upstream("trunk", &[("README", "moved\n"), ("src/b.txt", "b\n")]);
@@ -128,7 +185,10 @@ async fn an_adopted_tree_is_brought_along_when_its_base_has_moved() {
     assert!(!world.git.status(&path).await.expect("a status").is_dirty());
     let tree = world.at(path);
     assert_eq!(tree.read("README").as_deref(), Some("moved\n"));
-    assert_eq!((tree.read("src/a.txt"), tree.read("src/b.txt").as_deref()), (None, Some("b\n")));
+    assert_eq!(
+        (tree.read("src/a.txt"), tree.read("src/b.txt").as_deref()),
+        (None, Some("b\n"))
+    );
 }
 
 #[tokio::test]
@@ -148,7 +208,8 @@ async fn a_removed_tree_is_gone_while_a_child_still_writes_in_it() {
     let tree = world.tree("mine").await;
     let dir = tree.dir.clone();
     // The child's working directory goes with the tree, as a shell's does.
-    let script = "i=0; while [ $i -lt 2000 ]; do mkdir -p d$i && : > d$i/f; i=$((i+1)); done 2>/dev/null";
+    let script =
+        "i=0; while [ $i -lt 2000 ]; do mkdir -p d$i && : > d$i/f; i=$((i+1)); done 2>/dev/null";
     let mut child = std::process::Command::new("sh")
         .args(["-c", script])
         .current_dir(&dir)
@@ -161,9 +222,17 @@ async fn a_removed_tree_is_gone_while_a_child_still_writes_in_it() {
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
     assert!(!tree.path.under(world.git.root()).exists());
-    assert!(WorkspaceProvider::list(&world.git).await.expect("a list").is_empty());
+    assert!(
+        WorkspaceProvider::list(&world.git)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
     let status = world.git.status(&tree.path).await;
-    assert!(matches!(status, Err(GitError::NotThere { .. })), "{status:?}");
+    assert!(
+        matches!(status, Err(GitError::NotThere { .. })),
+        "{status:?}"
+    );
 }
 
 #[tokio::test]
@@ -178,5 +247,13 @@ async fn a_tree_of_another_user_can_be_used() {
     }
     tree.write("new.txt", "new\n");
     world.commit(&tree, "new").await.expect("a commit");
-    assert!(world.git.status(&tree.path).await.expect("a status").changes.is_empty());
+    assert!(
+        world
+            .git
+            .status(&tree.path)
+            .await
+            .expect("a status")
+            .changes
+            .is_empty()
+    );
 }

@@ -29,7 +29,16 @@ impl World {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
-        raw_git(path, &["init", "--quiet", "--bare", "--initial-branch=trunk", "origin.git"]);
+        raw_git(
+            path,
+            &[
+                "init",
+                "--quiet",
+                "--bare",
+                "--initial-branch=trunk",
+                "origin.git",
+            ],
+        );
         raw_git(path, &["init", "--quiet", "--initial-branch=trunk", "seed"]);
         let pool = BlockingPool::new(4).expect("threads");
         let git = LocalGit::open(path.join("root"), GitTimes::default(), pool)
@@ -68,7 +77,10 @@ impl World {
             std::fs::write(path, text).expect("a file");
         }
         raw_git(&seed, &["add", "--all"]);
-        raw_git(&seed, &["commit", "--quiet", "--allow-empty", "-m", "upstream"]);
+        raw_git(
+            &seed,
+            &["commit", "--quiet", "--allow-empty", "-m", "upstream"],
+        );
         self.raw_push(&[&format!("+{branch}")]);
         raw_git(&seed, &["rev-parse", "HEAD"]).trim().to_owned()
     }
@@ -83,7 +95,9 @@ impl World {
     /// The commit of a reference at the origin.
     pub(crate) fn at_origin(&self, reference: &str) -> String {
         let origin = self.folder.path().join("origin.git");
-        raw_git(&origin, &["rev-parse", reference]).trim().to_owned()
+        raw_git(&origin, &["rev-parse", reference])
+            .trim()
+            .to_owned()
     }
 
     pub(crate) fn source(&self) -> CacheSource<'_> {
@@ -119,10 +133,15 @@ impl World {
 
     /// A new path for a prepared tree.
     pub(crate) fn new_prepared_path(&self) -> LocalPath {
-        self.git.prepared_path_of(&self.cache, PreparedTreeId::generate())
+        self.git
+            .prepared_path_of(&self.cache, PreparedTreeId::generate())
     }
 
-    pub(crate) async fn create_at(&self, path: &LocalPath, branch: &str) -> Result<NewTree, GitError> {
+    pub(crate) async fn create_at(
+        &self,
+        path: &LocalPath,
+        branch: &str,
+    ) -> Result<NewTree, GitError> {
         let (base, branch) = (base("trunk"), on(branch));
         let request = TreeRequest {
             path,
@@ -150,7 +169,9 @@ impl World {
     }
 
     pub(crate) async fn remove(&self, path: &LocalPath) {
-        WorkspaceProvider::remove(&self.git, path).await.expect("it can be removed");
+        WorkspaceProvider::remove(&self.git, path)
+            .await
+            .expect("it can be removed");
     }
 
     /// Commits all changes of a tree.
