@@ -60,6 +60,8 @@ struct Supervisor {
     confinement: Confinement,
     /// Made while nobody waits for it.
     spare: Option<Spare>,
+    /// Not after one that ended by itself, or making the next might never end.
+    wants_spare: bool,
     running: Vec<Running>,
     /// Those that came while one was being killed.
     waiting: VecDeque<Waiting>,
@@ -116,6 +118,7 @@ impl Supervisor {
             control,
             confinement,
             spare: None,
+            wants_spare: true,
             running: Vec::new(),
             waiting: VecDeque::new(),
             buffer,
@@ -136,13 +139,18 @@ impl Supervisor {
     }
 
     fn turn(&mut self) -> io::Result<Turn> {
-        if self.spare.is_none() && self.waiting.is_empty() {
+        if self.wants_spare && self.spare.is_none() && self.waiting.is_empty() {
             // What fails here fails again when it is needed, and then somebody is told.
             if let Ok(Turn::End(exit_code)) = self.prepare() {
                 return Ok(Turn::End(exit_code));
             }
         }
         let happened = self.wait()?;
+        if let Some(spare) = self.spare.take_if(|_| happened.is_spare_gone) {
+            // Whatever it reported is found out again when one is needed.
+            drop(end_of(&spare.process, spare.report)?);
+            self.wants_spare = false;
+        }
         for index in happened.ended.into_iter().rev() {
             let ended = self.running.swap_remove(index);
             self.tell_end(ended)?;
@@ -165,15 +173,19 @@ impl Supervisor {
         let mut watched = vec![PollFd::new(&self.control, PollFlags::IN)];
         let processes = self.running.iter();
         watched.extend(processes.map(|running| PollFd::new(&running.process, PollFlags::IN)));
+        let spare = self.spare.iter();
+        watched.extend(spare.map(|spare| PollFd::new(&spare.process, PollFlags::IN)));
         match poll(&mut watched, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Happened::default()),
             Err(error) => return Err(error.into()),
         }
         let has_happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let ended = watched[1..].iter().enumerate();
+        let (of_running, of_spare) = watched[1..].split_at(self.running.len());
+        let ended = of_running.iter().enumerate();
         Ok(Happened {
             is_told: has_happened(&watched[0]),
+            is_spare_gone: of_spare.iter().any(has_happened),
             ended: ended
                 .filter(|(_, process)| has_happened(process))
                 .map(|(index, _)| index)
@@ -261,6 +273,7 @@ impl Supervisor {
             };
             let descriptors: Vec<_> = next.descriptors.iter().map(AsFd::as_fd).collect();
             if packets::send(&spare.orders, &next.packet, &descriptors).is_ok() {
+                self.wants_spare = true;
                 self.running.push(Running {
                     id,
                     process: spare.process,
@@ -319,6 +332,7 @@ fn end_of(process: &OwnedFd, report: OwnedFd) -> io::Result<Result<CommandEnd, D
 #[derive(Default)]
 struct Happened {
     is_told: bool,
+    is_spare_gone: bool,
     /// Indexes of commands that ended, in order.
     ended: Vec<usize>,
 }

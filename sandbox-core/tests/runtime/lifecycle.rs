@@ -81,12 +81,17 @@ async fn what_was_prepared_for_the_next_command_may_be_killed() {
     wait_for_processes(&mark, 0).await;
     assert_eq!(says(&*runtime, "echo before").await, "before");
     let begun = Instant::now();
-    while children(supervisor).is_empty() {
+    let prepared = loop {
+        if let [prepared] = children(supervisor)[..] {
+            break prepared;
+        }
         assert!(begun.elapsed() < LONG, "nothing is prepared");
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    for child in children(supervisor) {
-        kill(Pid::from_raw(child), Signal::SIGKILL).expect("it is killed");
+    };
+    kill(Pid::from_raw(prepared), Signal::SIGKILL).expect("it is killed");
+    while !children(supervisor).is_empty() {
+        assert!(begun.elapsed() < LONG, "it isn't waited for");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(says(&*runtime, "echo after").await, "after");
     assert_eq!(says(&*runtime, "echo and").await, "and");
