@@ -69,7 +69,7 @@ impl TreePath {
     }
 
     /// The same, as if the tree's root were the system's: for rules that know no other paths.
-    pub(crate) fn from_slash(&self) -> Vec<u8> {
+    pub(crate) fn below_slash(&self) -> Vec<u8> {
         [b"/", self.0.as_slice()].concat()
     }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Statx, Uid};
 use rustix::io::Errno;
 use uuid::Uuid;
 
@@ -31,8 +31,8 @@ const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
 
 impl TreeRoot {
-    /// Puts `bytes` at `path`, if what is there is as `expected`. Missing folders are made; the mode of
-    /// a file that was there is kept.
+    /// Puts `bytes` at `path`, if what is there is as `expected`. Missing folders are made; mode and
+    /// owner of a file that was there are kept.
     pub(super) fn write(
         &self,
         path: &TreePath,
@@ -43,15 +43,12 @@ impl TreeRoot {
         let (folder_path, name) = self.changeable(path)?;
         let folder = self.make_folders(&folder_path, path)?;
         let failed = |errno| of_system("writing", path, errno);
-        let mode = match self.file_there(&folder, path, name, expected)? {
-            Some(mode) => mode,
-            None => FILE_MODE,
-        };
+        let before = self.file_there(&folder, path, name, expected)?;
         let mut unfinished = Unfinished::create(self).map_err(failed)?;
         (&unfinished.file)
             .write_all(bytes)
             .map_err(|source| system_error("writing", path, source))?;
-        rustix::fs::fchmod(&unfinished.file, Mode::from_raw_mode(mode)).map_err(failed)?;
+        unfinished.make_like(before.as_ref()).map_err(failed)?;
         // Writing may have taken a while.
         let is_new = self.file_there(&folder, path, name, expected)?.is_none();
         if abandoned.is_set() {
@@ -96,7 +93,7 @@ impl TreeRoot {
         let root = TreePath::root();
         let folder = self.open_folder(&root, Links::Refused)?;
         let failed = |errno| of_system("sweeping", &root, errno);
-        let (names, _) = names_in(&folder).map_err(failed)?;
+        let names = names_in(&folder).map_err(failed)?.names;
         let mut removed = 0;
         for (name, _) in names {
             if name.starts_with(UNFINISHED.as_bytes()) {
@@ -145,14 +142,14 @@ impl TreeRoot {
         Ok(folder)
     }
 
-    /// The mode of the file at `name`, or nothing if there is none, provided that this is as expected.
+    /// The file at `name`, or nothing if there is none, provided that this is as expected.
     fn file_there(
         &self,
         folder: &OwnedFd,
         path: &TreePath,
         name: &[u8],
         expected: Expected,
-    ) -> Result<Option<u32>, FilesError> {
+    ) -> Result<Option<Statx>, FilesError> {
         let stat = match stat_at(folder, name) {
             Ok(stat) => stat,
             Err(Errno::NOENT) if matches!(expected, Expected::Unchanged(_)) => {
@@ -173,9 +170,7 @@ impl TreeRoot {
             Expected::Unchanged(version) if version != version_of(&stat) => {
                 Err(FilesError::Changed { path })
             }
-            Expected::Anything | Expected::Unchanged(_) => {
-                Ok(Some(u32::from(stat.stx_mode) & 0o777))
-            }
+            Expected::Anything | Expected::Unchanged(_) => Ok(Some(stat)),
         }
     }
 
@@ -222,6 +217,21 @@ impl<'a> Unfinished<'a> {
             file,
             is_in_place: false,
         })
+    }
+
+    /// Gives it the owner and the mode of the file that it replaces, or those of a new one.
+    fn make_like(&self, before: Option<&Statx>) -> Result<(), Errno> {
+        let Some(before) = before else {
+            return rustix::fs::fchmod(&self.file, Mode::from_raw_mode(FILE_MODE));
+        };
+        let own = stat_of(&self.file)?;
+        if (own.stx_uid, own.stx_gid) != (before.stx_uid, before.stx_gid) {
+            let owner = Some(Uid::from_raw(before.stx_uid));
+            rustix::fs::fchown(&self.file, owner, Some(Gid::from_raw(before.stx_gid)))?;
+        }
+        // Never what lets somebody run it in another's name.
+        let mode = u32::from(before.stx_mode) & 0o777;
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
     }
 
     fn rename(&mut self, folder: &OwnedFd, name: &[u8], is_new: bool) -> Result<(), Errno> {

@@ -22,7 +22,7 @@ use crate::domain::tree_path::shown;
 use crate::ports::files::{Entry, EntryKind, FileRead, FileVersion, FilesError, Listing};
 
 /// Names of one folder that are looked at; the rest is told as cut off.
-pub(super) const NAMES_MAX: usize = 100_000;
+const NAMES_MAX: usize = 100_000;
 
 /// The kernel gives up resolving a path when something was renamed meanwhile; it is asked again so often.
 const TRIES_MAX: u32 = 16;
@@ -125,8 +125,8 @@ impl TreeRoot {
     pub(super) fn list(&self, path: &TreePath, entries_max: usize) -> Result<Listing, FilesError> {
         let folder = self.open_folder(path, Links::Followed)?;
         let failed = |errno| of_system("listing", path, errno);
-        let (mut names, mut is_truncated) = names_in(&folder).map_err(failed)?;
-        is_truncated |= names.len() > entries_max;
+        let Names { mut names, is_cut } = names_in(&folder).map_err(failed)?;
+        let is_truncated = is_cut || names.len() > entries_max;
         names.truncate(entries_max);
         let mut entries = Vec::with_capacity(names.len());
         for (name, _) in names {
@@ -182,9 +182,15 @@ impl TreeRoot {
     }
 }
 
-/// The names in a folder in their order, with what the folder says of their kind, and whether there are
-/// more than are looked at.
-pub(super) fn names_in(folder: &OwnedFd) -> Result<(Vec<(Vec<u8>, FileType)>, bool), Errno> {
+/// The names in a folder.
+pub(super) struct Names {
+    /// In their order, with what the folder says of their kind.
+    pub(super) names: Vec<(Vec<u8>, FileType)>,
+    /// Are there more than are looked at?
+    pub(super) is_cut: bool,
+}
+
+pub(super) fn names_in(folder: &OwnedFd) -> Result<Names, Errno> {
     let mut names = Vec::new();
     let mut is_cut = false;
     for entry in Dir::read_from(folder)? {
@@ -200,7 +206,7 @@ pub(super) fn names_in(folder: &OwnedFd) -> Result<(Vec<(Vec<u8>, FileType)>, bo
         names.push((name.to_vec(), entry.file_type()));
     }
     names.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    Ok((names, is_cut))
+    Ok(Names { names, is_cut })
 }
 
 pub(super) fn stat_of(fd: impl AsFd) -> Result<Statx, Errno> {

@@ -16,7 +16,7 @@ use ignore::overrides::Override;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::root::{Links, TreeRoot, kind_of, names_in, stat_at};
+use super::root::{Links, Names, TreeRoot, kind_of, names_in, stat_at};
 use super::system_error::of_system;
 use crate::domain::TreePath;
 use crate::ports::files::{EntryKind, FilesError};
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, folder: &Step) -> Result<(), FilesError> {
         let opened = self.root.open_folder(&folder.path, Links::Refused)?;
         let failed = |errno| of_system("listing", &folder.path, errno);
-        let (names, is_cut) = names_in(&opened).map_err(failed)?;
+        let Names { names, is_cut } = names_in(&opened).map_err(failed)?;
         self.folders_skipped += u64::from(is_cut);
         let has_rules = names
             .iter()
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
     }
 
     fn is_wanted(&self, path: &TreePath, is_folder: bool, rules: Option<&Rules>) -> bool {
-        let full = path.from_slash();
+        let full = path.below_slash();
         let full = Path::new(OsStr::from_bytes(&full));
         match self.glob.matched(full, is_folder) {
             Match::Ignore(_) => return false,
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
 
     /// The rules that hold in `folder`, being those of its own files beside the `outer` ones.
     fn rules_in(&self, folder: &TreePath, outer: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
-        let full = folder.from_slash();
+        let full = folder.below_slash();
         let mut builder = GitignoreBuilder::new(OsStr::from_bytes(&full));
         for name in RULES {
             let Ok((file, _)) = self.root.open_file(&folder.join(name), Links::Refused) else {

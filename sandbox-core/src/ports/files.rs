@@ -19,7 +19,7 @@ pub trait FileAccess: Send + Sync {
     fn read(&self, path: TreePath, bytes_max: usize) -> Answer<'_, FileRead, FilesError>;
 
     /// Puts `bytes` at `path` in one step, if what is there is as `expected`. Folders that are missing
-    /// are made. A file keeps its mode; a new one gets 644.
+    /// are made. A file keeps its mode and owner; a new one gets 644.
     ///
     /// Errors: `IsALink` when a part of the path is a link, `Changed` or `AlreadyExists` when it isn't
     /// as expected, `NoSpace`, and others.

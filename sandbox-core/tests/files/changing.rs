@@ -49,6 +49,23 @@ async fn a_new_file_gets_its_folders_and_an_old_one_keeps_its_mode() {
 }
 
 #[tokio::test]
+async fn a_file_of_somebody_else_stays_theirs() {
+    use std::os::unix::fs::MetadataExt as _;
+    let grounds = Grounds::new().await;
+    grounds.put("file", "old");
+    let file = grounds.tree().join("file");
+    if let Err(error) = std::os::unix::fs::chown(&file, Some(1234), Some(1234)) {
+        eprintln!("skipped: files can't be given away here ({error})");
+        return;
+    }
+    let written = write(&grounds, "file", "new", Expected::Anything).await;
+    assert!(!written.expect("written"));
+    let metadata = std::fs::metadata(&file).expect("a file");
+    assert_eq!((metadata.uid(), metadata.gid()), (1234, 1234));
+    assert_eq!(grounds.content("file"), "new");
+}
+
+#[tokio::test]
 async fn a_file_is_written_only_if_it_is_as_expected() {
     let grounds = Grounds::new().await;
     grounds.put("file", "one");
@@ -232,7 +249,7 @@ async fn a_full_disk_is_told_and_leaves_the_file_as_it_was() {
     let flags = rustix::mount::MountFlags::empty();
     let mounted = rustix::mount::mount("none", grounds.tree(), "tmpfs", flags, c"size=64k");
     if let Err(error) = mounted {
-        println!("skipped: no file system can be mounted here ({error})");
+        eprintln!("skipped: no file system can be mounted here ({error})");
         return;
     }
     let pool = unstall_sandbox_core::blocking_pool::BlockingPool::new(1).expect("a thread");

@@ -1,5 +1,9 @@
 //! Files of a real tree, with commands in it that do their worst: nothing leads out of it, nothing is
 //! half written, nothing waits for ever.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk beside what they test, on threads of their own"
+)]
 
 use std::path::Path;
 
@@ -10,6 +14,8 @@ use unstall_sandbox_core::files::TreeFiles;
 
 mod changing;
 mod links;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod proof;
 mod reading;
 mod searching;
 

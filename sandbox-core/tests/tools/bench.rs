@@ -122,6 +122,7 @@ async fn git(folder: &Path, args: &[&str]) -> Result<String, String> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "it waits on a thread for that")]
 async fn output_of(mut command: Command) -> Output {
     command.stdin(Stdio::null());
     let ended = tokio::task::spawn_blocking(move || command.output());

@@ -1,4 +1,4 @@
-//! The tools on files.
+//! The tools on files: what they answer, and which paths and sizes they refuse.
 
 use serde_json::{Value, json};
 use unstall_sandbox_core::domain::WorkspaceMode;
