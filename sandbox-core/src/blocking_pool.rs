@@ -282,6 +282,15 @@ mod tests {
         assert_eq!(pool.queue_waits().begun, 60);
     }
 
+    #[test]
+    fn work_that_nobody_waits_for_is_done_after_a_panic_and_without_a_runtime() {
+        let pool = BlockingPool::new(1).expect("a thread");
+        let (done, told) = std_mpsc::channel();
+        pool.run_unwatched(|| panic!("planted"));
+        pool.run_unwatched(move || done.send(()).expect("somebody waits"));
+        assert!(told.recv_timeout(Duration::from_secs(60)).is_ok());
+    }
+
     #[tokio::test]
     #[expect(
         clippy::disallowed_methods,

@@ -6,7 +6,7 @@
 //! with it the kernel ends whatever the command had started, however that hid; no list of processes is
 //! walked, so nothing can fork away from it.
 //!
-//! We and that program talk by packets over a socket ([`wire`]); a command's output comes through pipes
+//! We and that program talk by packets over a socket (`wire.rs`); a command's output comes through pipes
 //! of which it only hands the ends on. Both ends of the conversation are in this folder.
 
 mod arguments;

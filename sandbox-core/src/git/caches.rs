@@ -49,6 +49,18 @@ impl RepoCacheProvider for LocalGit {
         Box::pin(async move { self.commit_of(&cache.under(&self.root), base).await })
     }
 
+    fn has_saved_edits<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, bool, GitError> {
+        Box::pin(async move {
+            let cache = cache.under(&self.root);
+            if !self.is_repository(&cache).await? {
+                return Ok(false);
+            }
+            let call = Call::new("looking for saved edits", Place::Bare(&cache));
+            let call = call.args(["for-each-ref", "--count=1", "refs/sandbox/evicted/"]);
+            Ok(!self.git.answer(call).await?.is_empty())
+        })
+    }
+
     fn remove<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, (), GitError> {
         Box::pin(async move {
             let path = cache.under(&self.root);

@@ -63,6 +63,9 @@ pub trait RepoCacheProvider: Send + Sync {
         base: &'a BaseRef,
     ) -> Answer<'a, CommitId, GitError>;
 
+    /// Does it hold edits that were saved of workspaces which went? One that isn't there holds none.
+    fn has_saved_edits<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, bool, GitError>;
+
     /// Removes a cache, and what a clone of it may have left. Saved edits in it go with it. One that
     /// isn't there is removed already.
     fn remove<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, (), GitError>;

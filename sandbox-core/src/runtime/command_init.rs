@@ -1,5 +1,5 @@
 //! The first process of a command's own PID namespace: it makes the namespace fit, gives up its rights,
-//! starts the command, and ends with it. Then the kernel ends whatever else is in there.
+//! waits for its command, starts it, and ends with it. Then the kernel ends whatever else is in there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,7 +16,8 @@ use rustix::process::{WaitOptions, chdir, setsid, wait};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::confinement::Confinement;
-use super::wire::{Command, CommandEnd, Step};
+use super::packets;
+use super::wire::{Command, CommandEnd, PACKET_BYTES_MAX, Step, ToSupervisor};
 
 /// Which of the two processes this is, after one became two.
 pub(super) enum Side {
@@ -71,22 +72,12 @@ pub(super) fn split_into_namespaces() -> io::Result<Side> {
     }
 }
 
-/// A command's ends of its pipes; without an input it reads the end of a file.
-pub(super) struct Streams {
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
-    pub(super) stdin: Option<OwnedFd>,
-}
-
-/// What the first process does: all of it. How the command ended goes into `report`.
-pub(super) fn run(
-    command: &Command,
-    streams: Streams,
-    confinement: &Confinement,
-    report: OwnedFd,
-) -> ExitCode {
-    let end = match begin(command, streams, confinement) {
-        Ok(process) => end_of(process),
+/// What the first process does: all of it. It makes everything ready, waits for its command on
+/// `orders`, and writes into `report` how that ended.
+pub(super) fn run(orders: OwnedFd, confinement: &Confinement, report: OwnedFd) -> ExitCode {
+    let end = match begin(orders, confinement) {
+        Ok(Some(process)) => end_of(process),
+        Ok(None) => return ExitCode::SUCCESS, // no command came
         Err(end) => end,
     };
     // When the supervisor is gone, so is this process.
@@ -96,36 +87,52 @@ pub(super) fn run(
     }
 }
 
-fn begin(
-    command: &Command,
-    streams: Streams,
-    confinement: &Confinement,
-) -> Result<u32, CommandEnd> {
+fn begin(orders: OwnedFd, confinement: &Confinement) -> Result<Option<u32>, CommandEnd> {
     let failed = |step| {
         move |error: io::Error| CommandEnd::NotBegun {
             step,
             errno: error.raw_os_error().unwrap_or(libc::EINVAL),
         }
     };
-    settle(streams).map_err(failed(Step::Namespaces))?;
+    settle().map_err(failed(Step::Namespaces))?;
     confinement.apply().map_err(failed(Step::Confinement))?;
+    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let received = packets::receive(&orders, &mut buffer).map_err(failed(Step::Namespaces))?;
+    drop(orders);
+    let Some(received) = received else {
+        return Ok(None);
+    };
+    let Ok(ToSupervisor::Exec { command, .. }) = ToSupervisor::decode(&buffer[..received.length])
+    else {
+        return Err(failed(Step::Namespaces)(io::ErrorKind::InvalidData.into()));
+    };
+    take_streams(received.descriptors).map_err(failed(Step::Namespaces))?;
     chdir(&command.cwd)
         .map_err(io::Error::from)
         .map_err(failed(Step::Folder))?;
-    start(command).map_err(failed(Step::Program))
+    start(&command).map(Some).map_err(failed(Step::Program))
 }
 
-/// Takes the command's streams, and shows it the processes of its own namespace only.
-fn settle(streams: Streams) -> io::Result<()> {
-    if let Some(stdin) = &streams.stdin {
-        dup2_stdin(stdin)?;
-    }
-    dup2_stdout(&streams.stdout)?;
-    dup2_stderr(&streams.stderr)?;
-    drop(streams);
+/// Shows the processes of its own namespace only.
+fn settle() -> io::Result<()> {
     setsid()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"proc", c"/proc", c"proc", flags, None)?;
+    Ok(())
+}
+
+/// The command's ends of its pipes: output, errors and input. Without an input it reads the end of a
+/// file, as this process does.
+fn take_streams(descriptors: Vec<OwnedFd>) -> io::Result<()> {
+    let mut descriptors = descriptors.into_iter();
+    let (Some(stdout), Some(stderr)) = (descriptors.next(), descriptors.next()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    dup2_stdout(&stdout)?;
+    dup2_stderr(&stderr)?;
+    if let Some(stdin) = descriptors.next() {
+        dup2_stdin(&stdin)?;
+    }
     Ok(())
 }
 

@@ -14,19 +14,20 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::mount::{MountFlags, mount_remount};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Signal, WaitId, WaitIdOptions, getpid, pidfd_send_signal,
     set_dumpable_behavior, waitid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
-use super::command_init::{self, Side, Streams, split_into_namespaces};
+use super::command_init::{self, Side, split_into_namespaces};
 use super::confinement::Confinement;
 use super::descriptors::close_inherited;
 use super::packets::{self, Received};
 use super::system_files::write_new;
 use super::wire::{
-    Command, CommandEnd, FromSupervisor, PACKET_BYTES_MAX, SetUp, Step, ToSupervisor,
+    CommandEnd, Damaged, FromSupervisor, PACKET_BYTES_MAX, SetUp, Step, ToSupervisor,
 };
 
 /// The user that commands are, as its number is in the arguments of `bwrap`.
@@ -57,10 +58,21 @@ pub fn supervise() -> ExitCode {
 struct Supervisor {
     control: OwnedFd,
     confinement: Confinement,
+    /// Made while nobody waits for it.
+    spare: Option<Spare>,
+    /// Not after one that ended by itself, or making the next might never end.
+    wants_spare: bool,
     running: Vec<Running>,
     /// Those that came while one was being killed.
     waiting: VecDeque<Waiting>,
     buffer: Vec<u8>,
+}
+
+/// The first process of the next command's namespaces, which waits for that.
+struct Spare {
+    orders: OwnedFd,
+    process: OwnedFd,
+    report: OwnedFd,
 }
 
 struct Running {
@@ -72,7 +84,8 @@ struct Running {
 
 struct Waiting {
     id: u64,
-    command: Command,
+    /// Its order, as it came.
+    packet: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
@@ -104,6 +117,8 @@ impl Supervisor {
         let supervisor = Self {
             control,
             confinement,
+            spare: None,
+            wants_spare: true,
             running: Vec::new(),
             waiting: VecDeque::new(),
             buffer,
@@ -115,48 +130,62 @@ impl Supervisor {
     /// Ends by the exit code of the process that this is then.
     fn serve(mut self) -> ExitCode {
         loop {
-            let Ok(happened) = self.wait() else {
-                return ExitCode::FAILURE;
-            };
-            for index in happened.ended.into_iter().rev() {
-                let ended = self.running.swap_remove(index);
-                if self.tell_end(ended).is_err() {
-                    return ExitCode::FAILURE;
-                }
-            }
-            if happened.is_told {
-                match self.obey() {
-                    Ok(true) => {}
-                    Ok(false) => return ExitCode::SUCCESS,
-                    Err(_) => return ExitCode::FAILURE,
-                }
-            }
-            while !self.running.iter().any(|running| running.is_killed) {
-                let Some(next) = self.waiting.pop_front() else {
-                    break;
-                };
-                match self.begin(next) {
-                    Ok(None) => {}
-                    Ok(Some(exit_code)) => return exit_code, // this is the command's first process
-                    Err(_) => return ExitCode::FAILURE,
-                }
+            match self.turn() {
+                Ok(Turn::Again) => {}
+                Ok(Turn::End(exit_code)) => return exit_code,
+                Err(_) => return ExitCode::FAILURE, // the other end sees that this one is gone
             }
         }
+    }
+
+    fn turn(&mut self) -> io::Result<Turn> {
+        if self.wants_spare && self.spare.is_none() && self.waiting.is_empty() {
+            // What fails here fails again when it is needed, and then somebody is told.
+            if let Ok(Turn::End(exit_code)) = self.prepare() {
+                return Ok(Turn::End(exit_code));
+            }
+        }
+        let happened = self.wait()?;
+        if let Some(spare) = self.spare.take_if(|_| happened.is_spare_gone) {
+            // Whatever it reported is found out again when one is needed.
+            drop(end_of(&spare.process, spare.report)?);
+            self.wants_spare = false;
+        }
+        for index in happened.ended.into_iter().rev() {
+            let ended = self.running.swap_remove(index);
+            self.tell_end(ended)?;
+        }
+        if happened.is_told && !self.obey()? {
+            return Ok(Turn::End(ExitCode::SUCCESS));
+        }
+        while !self.running.iter().any(|running| running.is_killed) {
+            let Some(next) = self.waiting.pop_front() else {
+                break;
+            };
+            if let Turn::End(exit_code) = self.begin(next)? {
+                return Ok(Turn::End(exit_code));
+            }
+        }
+        Ok(Turn::Again)
     }
 
     fn wait(&self) -> io::Result<Happened> {
         let mut watched = vec![PollFd::new(&self.control, PollFlags::IN)];
         let processes = self.running.iter();
         watched.extend(processes.map(|running| PollFd::new(&running.process, PollFlags::IN)));
+        let spare = self.spare.iter();
+        watched.extend(spare.map(|spare| PollFd::new(&spare.process, PollFlags::IN)));
         match poll(&mut watched, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Happened::default()),
             Err(error) => return Err(error.into()),
         }
         let has_happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let ended = watched[1..].iter().enumerate();
+        let (of_running, of_spare) = watched[1..].split_at(self.running.len());
+        let ended = of_running.iter().enumerate();
         Ok(Happened {
             is_told: has_happened(&watched[0]),
+            is_spare_gone: of_spare.iter().any(has_happened),
             ended: ended
                 .filter(|(_, process)| has_happened(process))
                 .map(|(index, _)| index)
@@ -176,9 +205,9 @@ impl Supervisor {
         };
         match ToSupervisor::decode(&self.buffer[..length]).map_err(io::Error::other)? {
             ToSupervisor::SetUp(_) => return Err(io::Error::other("it is set up already")),
-            ToSupervisor::Exec { id, command } => self.waiting.push_back(Waiting {
+            ToSupervisor::Exec { id, .. } => self.waiting.push_back(Waiting {
                 id,
-                command,
+                packet: self.buffer[..length].to_vec(),
                 descriptors,
             }),
             ToSupervisor::Kill { id } => self.kill(id)?,
@@ -202,46 +231,74 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Begins a command. In its first process, which comes out of this too, it returns how that ends.
-    fn begin(&mut self, next: Waiting) -> io::Result<Option<ExitCode>> {
-        let mut descriptors = next.descriptors.into_iter();
-        let (Some(stdout), Some(stderr)) = (descriptors.next(), descriptors.next()) else {
-            return Err(io::Error::other("a command came without its pipes"));
-        };
-        let streams = Streams {
-            stdout,
-            stderr,
-            stdin: descriptors.next(),
-        };
-        let (report, report_in) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        match split_into_namespaces() {
-            Ok(Side::Parent(process)) => self.running.push(Running {
-                id: next.id,
-                process,
-                report,
-                is_killed: false,
-            }),
-            Ok(Side::Child) => {
-                let (command, confinement) = (&next.command, &self.confinement);
-                let exit_code = command_init::run(command, streams, confinement, report_in);
-                return Ok(Some(exit_code));
+    /// Makes the next command's namespaces. Their first process comes out of this too, at its end.
+    fn prepare(&mut self) -> io::Result<Turn> {
+        let (orders, its_orders) = packets::pair()?;
+        let (report, its_report) = pipe_with(PipeFlags::CLOEXEC)?;
+        match split_into_namespaces()? {
+            Side::Parent(process) => {
+                self.spare = Some(Spare {
+                    orders,
+                    process,
+                    report,
+                });
+                Ok(Turn::Again)
             }
-            Err(error) => {
-                let step = Step::Namespaces;
-                let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
-                let end = CommandEnd::NotBegun { step, errno };
-                self.tell(&FromSupervisor::Ended { id: next.id, end })?;
+            Side::Child => {
+                drop(orders);
+                self.waiting.clear(); // their pipes aren't this one's
+                let exit_code = command_init::run(its_orders, &self.confinement, its_report);
+                Ok(Turn::End(exit_code))
             }
         }
-        Ok(None)
     }
 
-    /// The kernel tells of a namespace's first process only when no other is left in there.
+    /// Begins a command.
+    fn begin(&mut self, next: Waiting) -> io::Result<Turn> {
+        let id = next.id;
+        // What was prepared may have been killed for want of memory; then it is made anew, once.
+        for _ in 0..2 {
+            if self.spare.is_none() {
+                match self.prepare() {
+                    Ok(Turn::Again) => {}
+                    Ok(end) => return Ok(end),
+                    Err(error) => {
+                        let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+                        return self.tell_not_begun(id, errno);
+                    }
+                }
+            }
+            let Some(spare) = self.spare.take() else {
+                break;
+            };
+            let descriptors: Vec<_> = next.descriptors.iter().map(AsFd::as_fd).collect();
+            if packets::send(&spare.orders, &next.packet, &descriptors).is_ok() {
+                self.wants_spare = true;
+                self.running.push(Running {
+                    id,
+                    process: spare.process,
+                    report: spare.report,
+                    is_killed: false,
+                });
+                return Ok(Turn::Again);
+            }
+            if let Ok(end) = end_of(&spare.process, spare.report)? {
+                self.tell(&FromSupervisor::Ended { id, end })?;
+                return Ok(Turn::Again);
+            }
+        }
+        self.tell_not_begun(id, libc::EPIPE)
+    }
+
+    fn tell_not_begun(&self, id: u64, errno: i32) -> io::Result<Turn> {
+        let step = Step::Namespaces;
+        let end = CommandEnd::NotBegun { step, errno };
+        self.tell(&FromSupervisor::Ended { id, end })?;
+        Ok(Turn::Again)
+    }
+
     fn tell_end(&self, ended: Running) -> io::Result<()> {
-        waitid(WaitId::PidFd(ended.process.as_fd()), WaitIdOptions::EXITED)?;
-        let mut report = Vec::new();
-        File::from(ended.report).read_to_end(&mut report)?;
-        let end = match CommandEnd::decode(&report) {
+        let end = match end_of(&ended.process, ended.report)? {
             Ok(end) => end,
             Err(_) if ended.is_killed => CommandEnd::Killed,
             // Without a report and without us: the kernel killed it, for want of memory.
@@ -255,9 +312,27 @@ impl Supervisor {
     }
 }
 
+/// What is to be done after a turn.
+enum Turn {
+    /// The next one.
+    Again,
+    /// This process ends, whichever it is.
+    End(ExitCode),
+}
+
+/// Waits for a namespace's first process, and reads what it reported, if it did. The kernel tells of its
+/// end only when no other process is left in there.
+fn end_of(process: &OwnedFd, report: OwnedFd) -> io::Result<Result<CommandEnd, Damaged>> {
+    waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED)?;
+    let mut bytes = Vec::new();
+    File::from(report).read_to_end(&mut bytes)?;
+    Ok(CommandEnd::decode(&bytes))
+}
+
 #[derive(Default)]
 struct Happened {
     is_told: bool,
+    is_spare_gone: bool,
     /// Indexes of commands that ended, in order.
     ended: Vec<usize>,
 }

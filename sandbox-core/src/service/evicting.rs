@@ -147,10 +147,7 @@ impl SandboxService {
                 })
             }
             Target::Cache(id) => match scene.caches.get(&id) {
-                Some(cache) => {
-                    self.let_cache_go(cache).await?;
-                    Ok(gone)
-                }
+                Some(cache) => self.let_cache_go(cache).await,
                 None => Ok(gone),
             },
         }
@@ -181,18 +178,25 @@ impl SandboxService {
             .await
     }
 
-    async fn let_cache_go(&self, cache: &RepoCache) -> Result<(), ServiceError> {
+    async fn let_cache_go(&self, cache: &RepoCache) -> Result<EvictionOutcome, ServiceError> {
         let name = LockName::cache(&cache.key);
         let work = async |token: FencingToken| {
             let store = &self.adapters.store;
+            let gone = EvictionOutcome::Gone { saved: None };
             let Some(found) = store.find_cache(cache.id).await? else {
-                return Ok(());
+                return Ok(gone);
             };
+            // What is saved from now on touches the cache, which refuses its eviction.
+            if self.adapters.caches.has_saved_edits(&found.local_path).await? {
+                let reason = "edits of evicted workspaces are saved in it, and nowhere else";
+                return Ok(EvictionOutcome::Skipped(reason.to_owned()));
+            }
             let when = if_unused(found.version, token, cache.last_used_at);
             let going = store
                 .begin_cache_eviction(found.id, when, Timestamp::now())
                 .await?;
-            self.finish_cache_eviction(going, token).await
+            self.finish_cache_eviction(going, token).await?;
+            Ok(gone)
         };
         self.under(&name, LockClass::Write, Duration::ZERO, work)
             .await

@@ -30,7 +30,8 @@ pub struct ReconcileReport {
     pub runtimes_ended: u64,
     /// Leftovers and trees without a record that were removed from the disk.
     pub removed_from_disk: u64,
-    /// Trees without a record that hold changes, and were left: the store was restored, perhaps.
+    /// Trees with changes and caches with saved ones that have no record, and were left: the store was
+    /// restored, perhaps.
     pub kept_on_disk: Vec<String>,
     /// What couldn't be mended, and why.
     pub failures: Vec<String>,
@@ -232,8 +233,17 @@ impl SandboxService {
             }
         }
         let known: HashSet<&LocalPath> = rows.iter().map(|cache| &cache.local_path).collect();
+        let caches = &self.adapters.caches;
         for path in on_disk.iter().filter(|path| !known.contains(path)) {
-            let removed = self.adapters.caches.remove(path).await;
+            let removed = match caches.has_saved_edits(path).await {
+                Ok(true) => {
+                    tracing::error!(%path, "a repository's cache with saved edits has no record, and is left: look at it");
+                    report.kept_on_disk.push(path.to_string());
+                    continue;
+                }
+                Ok(false) => caches.remove(path).await,
+                Err(error) => Err(error),
+            };
             let done = removed.map(|()| 1).map_err(ServiceError::from);
             report.removed_from_disk += report.note(path.as_str(), done);
         }

@@ -132,6 +132,13 @@ impl SandboxService {
             Ok(saved) => saved,
             Err(error) => return self.block_removal(workspace, &error, token).await,
         };
+        if saved.is_some() {
+            // Before the row goes: an eviction of the cache that was decided earlier is refused by it.
+            let store = &self.adapters.store;
+            store
+                .touch_cache(workspace.repo_cache_id, Timestamp::now())
+                .await?;
+        }
         self.faults.pass(FaultPoint::EditsSaved);
         self.adapters.trees.remove(&workspace.local_path).await?;
         self.faults.pass(FaultPoint::TreeRemoved);

@@ -109,8 +109,7 @@ impl Scene {
     }
 
     /// What a file holds, in its workspace or, if that was evicted, in what was saved of it.
-    pub(crate) fn kept(&self, workspace: &str, file: &str) -> Option<String> {
-        let listed = self.workspaces();
+    pub(crate) fn kept(&self, listed: &[Value], workspace: &str, file: &str) -> Option<String> {
         let row = listed.iter().find(|row| row["id"] == workspace);
         if let Some(row) = row {
             let tree = row["path"].as_str().expect("a path");

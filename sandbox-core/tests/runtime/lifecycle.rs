@@ -68,6 +68,44 @@ async fn a_runtime_that_was_killed_says_so_and_can_be_started_again() {
     assert_eq!(says(&*runtime, "echo again").await, "again");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_prepared_for_the_next_command_may_be_killed() {
+    let machine = Machine::bubblewrap().await;
+    let runtime = machine.runtime().await;
+    let mark = mark();
+    let script = format!("sleep {mark}");
+    let events = runtime.stream(shell(&script)).await.expect("it begins");
+    wait_for_processes(&mark, 1).await;
+    let supervisor = ancestor(&mark, 2);
+    drop(events);
+    wait_for_processes(&mark, 0).await;
+    assert_eq!(says(&*runtime, "echo before").await, "before");
+    let begun = Instant::now();
+    let prepared = loop {
+        if let [prepared] = children(supervisor)[..] {
+            break prepared;
+        }
+        assert!(begun.elapsed() < LONG, "nothing is prepared");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    kill(Pid::from_raw(prepared), Signal::SIGKILL).expect("it is killed");
+    while !children(supervisor).is_empty() {
+        assert!(begun.elapsed() < LONG, "it isn't waited for");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(says(&*runtime, "echo after").await, "after");
+    assert_eq!(says(&*runtime, "echo and").await, "and");
+}
+
+fn children(parent: i32) -> Vec<i32> {
+    let listed = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let listed = listed.expect("it runs");
+    let numbers = listed.split_whitespace();
+    numbers
+        .map(|number| number.parse().expect("a number"))
+        .collect()
+}
+
 /// The parent's parent, and so on, of the process with this argument.
 fn ancestor(argument: &str, generations: u32) -> i32 {
     let entries = std::fs::read_dir("/proc").expect("it is there").flatten();

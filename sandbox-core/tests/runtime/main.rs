@@ -10,6 +10,7 @@ mod confinement;
 mod lifecycle;
 mod limits;
 mod machine;
+mod proof;
 mod survivors;
 
 /// Each case as a test of either kind of runtime.
