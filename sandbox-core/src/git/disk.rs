@@ -59,13 +59,17 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// Makes a file that must not be there yet, with another's content if that is there.
+/// Makes a file that must not be there yet, with another's content and time if that is there.
+///
+/// The time matters to an index: by it git knows which files were written in the second in which they
+/// were last looked at, and may have changed since without another size or time.
 pub(super) fn copy_to_new(from: &Path, to: &Path) -> io::Result<File> {
     let mut copy = OpenOptions::new().write(true).create_new(true).open(to)?;
     match File::open(from) {
         Ok(mut original) => {
             io::copy(&mut original, &mut copy)?;
             copy.flush()?;
+            copy.set_modified(original.metadata()?.modified()?)?;
         }
         Err(error) if is_absence(&error) => {}
         Err(error) => return Err(error),
@@ -143,4 +147,24 @@ pub(super) fn is_absence(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_as_old_as_its_original() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("index"), folder.path().join("next"));
+        write_file(&from, b"entries").expect("a file");
+        let earlier = SystemTime::now() - Duration::from_secs(7);
+        let original = File::open(&from).expect("a file");
+        original.set_modified(earlier).expect("a time");
+        let copy = copy_to_new(&from, &to).expect("a copy");
+        let time = copy.metadata().and_then(|metadata| metadata.modified());
+        assert_eq!(time.expect("a time"), earlier);
+    }
 }

@@ -187,7 +187,12 @@ impl SandboxService {
                 return Ok(gone);
             };
             // What is saved from now on touches the cache, which refuses its eviction.
-            if self.adapters.caches.has_saved_edits(&found.local_path).await? {
+            if self
+                .adapters
+                .caches
+                .has_saved_edits(&found.local_path)
+                .await?
+            {
                 let reason = "edits of evicted workspaces are saved in it, and nowhere else";
                 return Ok(EvictionOutcome::Skipped(reason.to_owned()));
             }

@@ -204,3 +204,20 @@ async fn what_was_used_since_it_was_decided_stays() {
     assert_eq!(bench.row(made.id).await.state, WorkspaceState::Ready);
     drop(lease);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_in_which_edits_are_saved_never_goes() {
+    let bench = Bench::new().await;
+    let worker = bench.worker_with(always_full).await;
+    let asked = bench.edits("c");
+    let made = worker.get_or_create_workspace(&asked).await.expect("made");
+    let written = run(&worker, made.id, "echo two > read.me").await;
+    written.expect("it runs");
+    let saved = worker.destroy_workspace(made.id).await.expect("destroyed");
+    let saved = saved.expect("there was something to save").reference;
+    let cache = worker.all_caches().await.expect("listed").remove(0);
+    let report = worker.evict(in_days(100), false).await.expect("a pass");
+    let found = outcome(&report, Target::Cache(cache.id));
+    assert!(matches!(found, EvictionOutcome::Skipped(_)), "{found:?}");
+    assert_eq!(bench.in_cache(&format!("{saved}:read.me")), "two\n");
+}
