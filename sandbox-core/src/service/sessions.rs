@@ -15,7 +15,7 @@ pub struct Session {
 
 impl SandboxService {
     /// A repository's cache and the workspace that a request asks for: both, or neither if this fails.
-    /// Afterwards a tree for whoever comes next is made ready, in the background, if trees are kept.
+    /// To spare whoever comes next the wait, call [`prepare_for`](Self::prepare_for) afterwards.
     ///
     /// # Errors
     /// As [`get_or_create_workspace`](Self::get_or_create_workspace).

@@ -104,13 +104,18 @@ async fn readers_run_together_and_writers_alone() {
         let done = done.await.expect("no panic").expect("it runs");
         assert_eq!(done.exit_code, 0, "{done:?}");
     }
-    let long = reading("sleep 3");
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let refused = run(&worker, id, "true").await;
+    let long = reading("sleep 60");
+    // Until it has begun, a writer is let in.
+    let refused = loop {
+        match run(&worker, id, "true").await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(refused) => break refused,
+        }
+    };
     assert!(
         matches!(
             refused,
-            Err(ServiceError::Workspace(WorkspaceError::Locked { .. }))
+            ServiceError::Workspace(WorkspaceError::Locked { .. })
         ),
         "{refused:?}"
     );
@@ -132,7 +137,7 @@ async fn dropping_a_command_frees_the_workspace() {
     assert!(dropped.is_err(), "it was cut short");
     let done = run(&worker, made.id, "ls").await.expect("it runs");
     assert_eq!(done.stdout.text(), "read.me\n");
-    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(began.elapsed() < Duration::from_secs(55));
     worker.close().await.expect("closed");
 }
 
@@ -221,11 +226,16 @@ async fn what_runs_is_not_idle() {
         .get_or_create_workspace(&bench.edits("c"))
         .await
         .expect("made");
+    let id = made.id;
     let running = {
         let worker = Arc::clone(&worker);
-        tokio::spawn(async move { run(&worker, made.id, "sleep 3; echo done").await })
+        let line = "touch begun; sleep 3; echo done";
+        tokio::spawn(async move { run(&worker, id, line).await })
     };
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let tree = worker.tree_of(&made).expect("a path");
+    while !tree.join("begun").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     // Long idle by the clock of the pass, but within the command's time of 120 s.
     let later = Timestamp::now() + SignedDuration::from_mins(1);
     let report = worker.evict(later, false).await.expect("a pass");
@@ -309,7 +319,7 @@ async fn a_lost_lease_ends_the_command_before_the_next_one_begins() {
     let worker = bench.worker_on(Arc::new(locks.clone()), |_| {}).await;
     let made = worker.get_or_create_workspace(&bench.edits("c")).await;
     let id = made.expect("made").id;
-    let line = "touch begun; sleep 3; touch late";
+    let line = "touch begun; sleep 5; touch late";
     let running = {
         let worker = Arc::clone(&worker);
         tokio::spawn(async move { run(&worker, id, line).await })
@@ -325,7 +335,7 @@ async fn a_lost_lease_ends_the_command_before_the_next_one_begins() {
         "{ended:?}"
     );
     locks.loss.send_replace(false);
-    let done = run(&worker, id, "sleep 4; ls").await.expect("it runs");
+    let done = run(&worker, id, "sleep 6; ls").await.expect("it runs");
     assert_eq!(done.stdout.text(), "begun\nread.me\n");
     worker.close().await.expect("closed");
 }
