@@ -11,6 +11,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -62,7 +64,7 @@ impl BlockingPool {
             let queue = Arc::clone(&queue);
             std::thread::Builder::new()
                 .name(format!("sandbox-block-{number}"))
-                .spawn(move || while do_next(&queue) {})
+                .spawn(move || work_off(&queue))
                 .map_err(|source| BlockingPoolError::ThreadNotStarted {
                     number,
                     threads_max,
@@ -116,20 +118,36 @@ impl BlockingPool {
     }
 }
 
-/// Does the next job; false when there won't be any more.
-fn do_next(queue: &Mutex<mpsc::UnboundedReceiver<Job>>) -> bool {
-    // One idle thread waits for a job and the others for the lock, which is free before the job begins.
-    // A job can't poison it: it doesn't run under it.
-    let next = queue
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .blocking_recv();
-    match next {
-        Some(job) => {
-            job();
-            true
+/// Does what is queued until the pool is gone.
+fn work_off(queue: &Mutex<mpsc::UnboundedReceiver<Job>>) {
+    let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
+    while let Some(job) = next_job(queue, &waker) {
+        job();
+    }
+}
+
+/// Waits for a job; there is none any more when the pool is gone.
+///
+/// One idle thread waits for a job and the others for the lock, which is free before the job begins: so
+/// a job that panics can't poison it. Whoever queues a job takes no lock at all. That is why this isn't
+/// tokio's `blocking_recv`, which is woken under one, so that a worker might have to wait for it.
+fn next_job(queue: &Mutex<mpsc::UnboundedReceiver<Job>>, waker: &Waker) -> Option<Job> {
+    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut context = Context::from_waker(waker);
+    loop {
+        match queue.poll_recv(&mut context) {
+            Poll::Ready(job) => return job,
+            Poll::Pending => std::thread::park(),
         }
-        None => false,
+    }
+}
+
+/// Wakes a thread of the pool.
+struct Unparks(Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -251,7 +269,10 @@ mod tests {
     }
 
     #[tokio::test]
-    #[expect(clippy::disallowed_methods, reason = "a pool's thread may wait, that's what it is for")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a pool's thread may wait, that is what it is for"
+    )]
     async fn work_whose_answer_was_dropped_before_it_began_is_left_out() {
         let pool = BlockingPool::new(1).expect("a thread");
         let (go, gate) = std_mpsc::channel::<()>();
@@ -269,8 +290,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_reaches_the_caller_and_the_thread_goes_on() {
         let pool = BlockingPool::new(1).expect("a thread");
-        let work = pool.run(|| panic!("as planned"));
-        let caller = tokio::spawn(async move { work.await });
+        let caller = tokio::spawn(pool.run(|| panic!("as planned")));
         assert!(caller.await.expect_err("a panic").is_panic());
         assert_eq!(pool.run(|| 7).await, 7);
     }
@@ -300,11 +320,18 @@ mod tests {
     #[test]
     fn buckets_are_in_order_and_hold_what_falls_into_them() {
         for power in 0..32 {
-            for wait_us in [(1_u32 << power) - 1, 1 << power, (1 << power) + (1 << power) / 3] {
+            for wait_us in [
+                (1_u32 << power) - 1,
+                1 << power,
+                (1 << power) + (1 << power) / 3,
+            ] {
                 let bucket = bucket_of(wait_us);
                 assert!(bucket < BUCKETS);
                 assert!(u64::from(wait_us) <= longest_in(bucket), "{wait_us}");
-                assert!(bucket == 0 || longest_in(bucket - 1) < u64::from(wait_us), "{wait_us}");
+                assert!(
+                    bucket == 0 || longest_in(bucket - 1) < u64::from(wait_us),
+                    "{wait_us}"
+                );
             }
         }
         assert_eq!(longest_in(bucket_of(u32::MAX)), u64::from(u32::MAX));
