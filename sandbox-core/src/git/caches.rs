@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use super::credentials::TokenSocket;
 use super::program::{Call, Place, Remote};
 use super::references::{Head, read_branch, read_head};
-use super::{LocalGit, disk, layout, listing, removal};
+use super::{LocalGit, disk, layout, listing, removal, said};
 use crate::domain::{BaseRef, BranchName, CacheKey, CommitId, LocalPath};
 use crate::ports::Answer;
 use crate::ports::caches::{CacheFacts, CacheSource, GitError, RepoCacheProvider};
 
 /// Everything that the origin has, where it has it, also backwards. Our own references are elsewhere.
 const REFSPECS: [&str; 2] = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
+
+/// How often a fetch is tried that met another one: that holds only while a lock was lost.
+const FETCHES_MAX: u32 = 5;
 
 const CONFIG_BYTES_MAX: u64 = 64 * 1024;
 
@@ -214,19 +217,21 @@ impl LocalGit {
             url: source.url,
             credentials: socket.as_ref(),
         };
-        let fetch = Call::new("fetching", Place::Bare(cache))
-            .args([
-                "fetch",
-                "--quiet",
-                "--prune",
-                "--no-tags",
-                "--no-write-fetch-head",
-            ])
-            .args(["--no-auto-maintenance", "--no-recurse-submodules", "--"])
-            .args([source.url.as_str()])
-            .args(REFSPECS)
-            .remote(remote);
-        self.git.answer(fetch).await?;
+        let mut attempt = 1;
+        loop {
+            let fetch = Call::new("fetching", Place::Bare(cache))
+                .args(["fetch", "--quiet", "--prune", "--no-tags"])
+                .args(["--no-write-fetch-head", "--no-auto-maintenance"])
+                .args(["--no-recurse-submodules", "--", source.url.as_str()])
+                .args(REFSPECS)
+                .remote(remote);
+            match self.git.answer(fetch).await {
+                Err(error) if attempt < FETCHES_MAX && said::is_of_another_writer(&error) => {
+                    attempt += 1;
+                }
+                answer => break answer.map(drop)?,
+            }
+        }
         let ask = Call::new("asking for the default branch", Place::Bare(cache))
             .args(["ls-remote", "--symref", "--", source.url.as_str(), "HEAD"])
             .remote(remote);

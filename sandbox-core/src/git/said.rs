@@ -70,6 +70,11 @@ pub(super) fn error_of(
     }
 }
 
+/// Did git find that somebody else had moved a reference, or was about to?
+pub(super) fn is_of_another_writer(error: &GitError) -> bool {
+    matches!(error, GitError::Failed { said, .. } if said.contains("cannot lock ref"))
+}
+
 /// The text on one line, shortened, without the secret and without what a URL has before its `@`.
 pub(super) fn shown(stderr: &[u8], secret: Option<&str>) -> String {
     let mut text = String::from_utf8_lossy(stderr).into_owned();
