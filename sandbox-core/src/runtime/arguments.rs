@@ -57,7 +57,11 @@ pub(super) fn root_folders() -> Vec<RootFolder> {
     folders
 }
 
-/// All of `bwrap`'s arguments. The runtime's own socket is its standard input, and it tells the number
+/// All of `bwrap`'s arguments. Without `--die-with-parent`: killed while it starts, `bwrap` leaves a
+/// process that waits for ever. The first process ends by its closed socket, whenever that is closed, and
+/// `bwrap` with it.
+///
+/// The runtime's own socket is its standard input, and it tells the number
 /// of the first process on its standard output.
 ///
 /// # Errors
@@ -75,7 +79,6 @@ pub(super) fn arguments(
         "--unshare-ipc",
         "--unshare-uts",
         "--unshare-cgroup-try",
-        "--die-with-parent",
         "--new-session",
         "--as-pid-1",
         "--clearenv",

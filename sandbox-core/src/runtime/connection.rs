@@ -187,7 +187,9 @@ impl Conversation {
                 }
                 Ok(())
             }
-            FromSupervisor::Ready { .. } | FromSupervisor::NotReady { .. } => {
+            FromSupervisor::Here
+            | FromSupervisor::Ready { .. }
+            | FromSupervisor::NotReady { .. } => {
                 Err(io::Error::other("its first process began again"))
             }
         }

@@ -1,13 +1,15 @@
 //! Starting a runtime's processes and ending them, off the event loop's threads.
 
 use std::ffi::OsString;
-use std::io::{self, PipeReader, Read};
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -23,7 +25,8 @@ use crate::domain::{Cause, SandboxError};
 use crate::ports::runtimes::Resources;
 
 /// A runtime is made in a hundredth of this on a machine that isn't overwhelmed.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT_S: i64 = 10;
+const START_TIMEOUT: Duration = Duration::from_secs(START_TIMEOUT_S.unsigned_abs());
 
 /// Bytes of what `bwrap` complains of that an error shows.
 const COMPLAINT_BYTES_MAX: u64 = 2_000;
@@ -71,7 +74,9 @@ pub(super) async fn launch(pool: &BlockingPool, plan: Plan) -> Result<Launched, 
             });
         }
         Ok(Ok((_, FromSupervisor::NotReady { doing, .. }))) => doing.into(),
-        Ok(Ok((_, FromSupervisor::Ended { .. }))) => "its first process is confused".into(),
+        Ok(Ok((_, FromSupervisor::Here | FromSupervisor::Ended { .. }))) => {
+            "its first process is confused".into()
+        }
         Ok(Err(error)) => error.into(),
         Err(_) => format!("it wasn't ready after {} s", START_TIMEOUT.as_secs()).into(),
     };
@@ -100,7 +105,8 @@ struct Started {
 
 fn start(plan: &Plan, pool: BlockingPool) -> io::Result<Started> {
     let (ours, theirs) = packets::pair()?;
-    let (facts, facts_in) = io::pipe()?;
+    // No pipe: writing one whose reader was killed would kill `bwrap`, while it starts.
+    let facts = memfd_create(c"facts", MemfdFlags::CLOEXEC)?;
     let (complaints, complaints_in) = io::pipe()?;
     let mut command = Command::new(&plan.bwrap);
     command
@@ -108,7 +114,7 @@ fn start(plan: &Plan, pool: BlockingPool) -> io::Result<Started> {
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(theirs))
-        .stdout(Stdio::from(facts_in))
+        .stdout(Stdio::from(facts.try_clone()?))
         .stderr(Stdio::from(complaints_in));
     let spawned = command.spawn();
     drop(command); // it holds their ends of the pipes
@@ -121,7 +127,7 @@ fn start(plan: &Plan, pool: BlockingPool) -> io::Result<Started> {
         supervisor: None,
         cgroup: None,
     };
-    let prepared = adopt(&mut running, facts, plan);
+    let prepared = adopt(&mut running, &ours, facts, plan);
     let process = RuntimeProcess {
         running: Some(running),
         pool,
@@ -146,7 +152,21 @@ fn start(plan: &Plan, pool: BlockingPool) -> io::Result<Started> {
 
 /// Finds the runtime's first process, and limits it. It starts nothing before it is set up, so that
 /// nothing escapes the limits.
-fn adopt(running: &mut Running, mut facts: PipeReader, plan: &Plan) -> io::Result<()> {
+fn adopt(running: &mut Running, socket: &OwnedFd, facts: OwnedFd, plan: &Plan) -> io::Result<()> {
+    let limit = Timespec {
+        tv_sec: START_TIMEOUT_S,
+        tv_nsec: 0,
+    };
+    if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit))? == 0 {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let mut buffer = [0; 64];
+    if packets::receive(socket, &mut buffer)?.is_none() {
+        return Err(io::Error::other("its first process ended at once"));
+    }
+    // It is there, so that `bwrap` has written all.
+    let mut facts = File::from(facts);
+    facts.rewind()?;
     let mut text = String::new();
     facts.read_to_string(&mut text)?;
     let number = text
@@ -239,11 +259,8 @@ impl Running {
 
     /// Waits for the end, and removes what is left.
     fn clear(mut self) {
-        if self.supervisor.is_none()
-            && let Err(error) = self.bwrap.kill()
-        {
-            tracing::warn!(%error, "a bwrap without a first process wasn't killed");
-        }
+        // Where no first process is known, none was set up: it ends by its closed socket, and `bwrap`
+        // after it. Killed while it starts, that would leave a process behind.
         if let Err(error) = self.bwrap.wait() {
             tracing::warn!(%error, "the end of a runtime wasn't seen");
         }

@@ -96,6 +96,7 @@ impl Supervisor {
         }
         close_inherited()?;
         let control = fcntl_dupfd_cloexec(stdin(), 3)?;
+        packets::send(&control, &FromSupervisor::Here.encode(), &[])?;
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         let received = packets::receive(&control, &mut buffer)?;
         let length = received.map_or(0, |received| received.length);

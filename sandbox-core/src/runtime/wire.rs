@@ -62,6 +62,8 @@ pub(super) struct Command {
 /// What the supervisor says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FromSupervisor {
+    /// It is there, and wants to be set up.
+    Here,
     /// It is set up.
     Ready { landlock: bool },
     /// It can't be.
@@ -188,6 +190,7 @@ impl FromSupervisor {
                 packet.number(*id);
                 packet.end(*end);
             }
+            Self::Here => packet.byte(3),
         }
         packet.0
     }
@@ -206,6 +209,7 @@ impl FromSupervisor {
                 id: rest.number()?,
                 end: rest.command_end()?,
             },
+            3 => Self::Here,
             _ => return Err(Damaged),
         };
         rest.end(message)

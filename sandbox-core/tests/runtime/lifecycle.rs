@@ -236,3 +236,55 @@ async fn runtimes_die_with_the_process_that_made_them() {
     let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own));
     assert_eq!(left.count(), 0);
 }
+
+/// Run as a program of its own by the test below: makes runtimes and ends them, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by the test below, which kills it"]
+async fn makes_runtimes_until_it_is_killed() {
+    let Ok(mark) = std::env::var("UNSTALL_TEST_MARK") else {
+        return;
+    };
+    let machine = Machine::bubblewrap().await;
+    eprintln!("begun");
+    loop {
+        let mut spec = machine.spec();
+        spec.mounts[0].target = format!("/mnt/{mark}").into(); // an argument of bwrap
+        spec.workdir = spec.mounts[0].target.clone();
+        let runtime = machine.make(&spec).await;
+        says(&*runtime, &format!("sleep {mark} & true")).await;
+        let destroyed = machine.provider.destroy(runtime.backend_id()).await;
+        destroyed.expect("it is destroyed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_killed_at_any_moment_leaves_no_process() {
+    let program = std::env::current_exe().expect("a path");
+    for round in 0..20 {
+        let mark = mark();
+        let mut worker = Command::new(&program)
+            .args([
+                "--ignored",
+                "--exact",
+                "lifecycle::makes_runtimes_until_it_is_killed",
+                "--nocapture",
+            ])
+            .env("UNSTALL_TEST_MARK", &mark)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut said = BufReader::new(worker.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        while !line.contains("begun") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).expect("it reads"), 0, "it ended");
+        }
+        // Some rounds end within the making of the first runtime, others later.
+        tokio::time::sleep(Duration::from_micros(round * 1700)).await;
+        worker.kill().expect("it is killed");
+        worker.wait().expect("it ends");
+        wait_for_processes(&format!("/mnt/{mark}"), 0).await;
+        wait_for_processes(&mark, 0).await;
+    }
+}
