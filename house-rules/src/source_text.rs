@@ -7,7 +7,7 @@ use crate::{Tree, Violation, code_only};
 const HEAD_CHARS_MIN: usize = 20;
 
 /// Unsafe code lives where system calls need it, and nowhere else.
-const UNSAFE_PLACES: [&str; 2] = ["loop-monitor/src/prove", "sandbox-core/src/process"];
+const UNSAFE_PLACES: [&str; 2] = ["loop-monitor/src/prove", "sandbox-core/src/runtime"];
 
 /// Paths that only exist on the machine of the one who wrote them, each in two parts so that this
 /// file doesn't break its own rule.
@@ -93,7 +93,7 @@ fn attributes<'a>(
     })
 }
 
-/// `unsafe` appears only in the loop monitor's proof and in the sandbox's process code.
+/// `unsafe` appears only in the loop monitor's proof and in the sandbox's runtimes.
 #[must_use]
 pub fn unsafe_violations(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();

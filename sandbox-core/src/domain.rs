@@ -6,6 +6,7 @@ mod auth_token;
 mod base_ref;
 mod branch_name;
 mod cache_key;
+mod command_kind;
 mod commit_id;
 mod digest;
 mod error;
@@ -23,6 +24,7 @@ mod repo_url;
 mod request;
 mod runtime;
 mod stored_word;
+pub(crate) mod tree_path;
 mod workspace;
 mod workspace_key;
 
@@ -30,6 +32,7 @@ pub use auth_token::AuthToken;
 pub use base_ref::BaseRef;
 pub use branch_name::BranchName;
 pub use cache_key::{AuthScopeHash, CacheKey};
+pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
 pub use error::{
     Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
@@ -49,5 +52,6 @@ pub use repo_name::RepoName;
 pub use repo_url::{GitHost, RepoUrl};
 pub use request::WorkspaceRequest;
 pub use runtime::{Runtime, RuntimeState};
+pub use tree_path::TreePath;
 pub use workspace::{Workspace, WorkspaceState};
 pub use workspace_key::{KeyParts, Purpose, WorkspaceKey};

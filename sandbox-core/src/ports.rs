@@ -5,8 +5,14 @@ use std::pin::Pin;
 
 use crate::domain::SandboxError;
 
+pub mod caches;
+pub mod files;
 pub mod locks;
+pub mod platforms;
+pub mod runtimes;
 pub mod store;
+pub mod workbench;
+pub mod workspaces;
 
 /// What a port's call answers: boxed, so that a port can be an object (`Arc<dyn SandboxStore>`).
 ///

@@ -1,0 +1,104 @@
+//! Caches and working trees on this machine's disk, by the git that is installed.
+//!
+//! **Whose word git takes.** Its environment is ours alone, its configuration is ours or in a git
+//! directory that no command in a tree can write, and every call names that directory. So neither the
+//! machine's settings nor anything in a repository or tree decides what git runs: no hook, filter, file
+//! watcher, pager or foreign helper.
+//!
+//! **Where things lie**, below the root: `owner/repo/.bare` is a cache, `owner/repo/worktrees/NAME`
+//! holds a workspace, with its `tree` and its own `git` directory, and `owner/repo/prepared/NAME` a
+//! prepared one. What is being made or removed has a name that begins with a dot. A rename is the last
+//! step of making and the first of removing.
+//!
+//! **Who has the objects.** A tree's git directory reads those of its cache and adds its own. The cache
+//! never drops one, which git itself guards (`extensions.preciousObjects`), so nothing has to be told
+//! to it about its trees.
+
+mod caches;
+mod commits;
+mod credentials;
+mod differences;
+mod disk;
+mod index_lock;
+mod layout;
+mod listing;
+mod making;
+mod process;
+mod program;
+mod pushing;
+mod references;
+mod removal;
+mod said;
+mod saving;
+mod status;
+mod trees;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::blocking_pool::BlockingPool;
+use crate::ports::caches::GitError;
+use program::Git;
+
+/// The oldest git whose options and answers are relied on.
+const VERSION_MIN: (u32, u32) = (2, 40);
+
+/// How long git may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GitTimes {
+    /// For what talks to a code host: large repositories take minutes.
+    pub network_max: Duration,
+    /// For everything else.
+    pub local_max: Duration,
+}
+
+impl Default for GitTimes {
+    fn default() -> Self {
+        Self {
+            network_max: Duration::from_mins(20),
+            local_max: Duration::from_mins(5),
+        }
+    }
+}
+
+/// Caches and trees below one root, for any number of callers.
+#[derive(Debug, Clone)]
+pub struct LocalGit {
+    root: PathBuf,
+    git: Git,
+}
+
+impl LocalGit {
+    /// Makes the root if there is none, and looks at which git is installed.
+    ///
+    /// # Errors
+    /// `NoGit` when there is none or an old one, `Io` when the root can't be made.
+    pub async fn open(
+        root: PathBuf,
+        times: GitTimes,
+        pool: BlockingPool,
+    ) -> Result<Self, GitError> {
+        let made = root.clone();
+        let root = pool
+            .run(move || {
+                std::fs::create_dir_all(&made)
+                    .and_then(|()| std::fs::canonicalize(&made))
+                    .map_err(disk::failed("making the root", &made))
+            })
+            .await?;
+        let git = Git::new(times, pool);
+        let version = git.version().await?;
+        if version < VERSION_MIN {
+            let (major, minor) = version;
+            let source = std::io::Error::other(format!("it is version {major}.{minor}"));
+            return Err(GitError::NoGit { source });
+        }
+        Ok(Self { root, git })
+    }
+
+    /// Where everything lies, as a full path without links.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}

@@ -1,0 +1,99 @@
+//! What lies below the root, for whoever compares it with what is known.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::{disk, layout};
+use crate::domain::LocalPath;
+use crate::ports::workspaces::{FoundKind, FoundTree};
+
+/// The caches that are whole.
+pub(super) fn caches(root: &Path) -> io::Result<Vec<LocalPath>> {
+    let mut found = Vec::new();
+    for repository in repositories(root)? {
+        let text = format!("{repository}/{}", layout::CACHE);
+        if disk::is_there(&root.join(&text).join("HEAD"))? {
+            found.extend(LocalPath::parse(&text).ok());
+        }
+    }
+    Ok(found)
+}
+
+/// All that lies where trees are.
+pub(super) fn trees(root: &Path) -> io::Result<Vec<FoundTree>> {
+    let mut found = Vec::new();
+    for repository in repositories(root)? {
+        for (folder, kind) in [
+            (layout::WORKSPACES, FoundKind::Workspace),
+            (layout::PREPARED, FoundKind::Prepared),
+        ] {
+            let siblings = format!("{repository}/{folder}");
+            for name in names(&root.join(&siblings))? {
+                let Ok(path) = LocalPath::parse(&format!("{siblings}/{name}")) else {
+                    continue;
+                };
+                let Some(age_s) = age_s(&path.under(root))? else {
+                    continue;
+                };
+                let is_leftover = layout::is_leftover(&name);
+                let kind = if is_leftover {
+                    FoundKind::Leftover
+                } else {
+                    kind
+                };
+                found.push(FoundTree { path, kind, age_s });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `owner/repo`, `@host/owner/repo`: the folders that hold a repository's cache and trees.
+fn repositories(root: &Path) -> io::Result<Vec<String>> {
+    let mut owners = Vec::new();
+    for name in names(root)? {
+        if name.starts_with('@') {
+            let of_host = names(&root.join(&name))?;
+            owners.extend(of_host.into_iter().map(|owner| format!("{name}/{owner}")));
+        } else {
+            owners.push(name);
+        }
+    }
+    let mut repositories = Vec::new();
+    for owner in owners {
+        let of_owner = names(&root.join(&owner))?;
+        repositories.extend(
+            of_owner
+                .into_iter()
+                .map(|repository| format!("{owner}/{repository}")),
+        );
+    }
+    Ok(repositories)
+}
+
+/// The names in a folder, in order. Ours are all UTF-8; what isn't was put there by somebody else.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let names = disk::names_in(folder)?;
+    let mut names: Vec<String> = names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// For how long nobody has renamed a folder or added something to it; nothing if it is gone by now.
+fn age_s(path: &Path) -> io::Result<Option<u64>> {
+    let entry = match path.symlink_metadata() {
+        Ok(entry) => entry,
+        Err(error) if disk::is_absence(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // A rename counts as a change of the folder itself, which its time of modification doesn't show.
+    let changed = Duration::from_secs(u64::try_from(entry.ctime()).unwrap_or(0));
+    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + changed);
+    // A clock that was set back makes it young.
+    Ok(Some(age.unwrap_or_default().as_secs()))
+}

@@ -1,0 +1,121 @@
+//! From a workspace to a pushed commit, and what is said when something is wrong.
+
+use serde_json::Value;
+
+use crate::scene::{Scene, git};
+
+#[test]
+fn from_a_workspace_to_a_pushed_commit_and_its_end() {
+    let scene = Scene::new();
+    let id = scene.acquire("7");
+    assert_eq!(scene.acquire("7"), id, "asking again gets the same");
+    let rows = scene.workspaces();
+    assert_eq!(rows[0]["base"], "trunk", "the main branch is the origin's");
+    assert_eq!(rows[0]["branch"], "agent/edits-7");
+    let done = scene.done(&[
+        "exec",
+        &id,
+        "--",
+        "sh",
+        "-c",
+        "echo two >> read.me; cat read.me",
+    ]);
+    assert_eq!(done["run"]["stdout"], "one\ntwo\n");
+    let failed = scene.json(&["exec", &id, "--", "sh", "-c", "exit 7"]);
+    assert_eq!(
+        (&failed["run"]["exit_code"], &failed["exit_code"]),
+        (&7.into(), &1.into())
+    );
+    let late = scene.json(&["exec", &id, "--timeout-s", "1", "--", "sleep", "60"]);
+    assert_eq!(late["run"]["timed_out"], true);
+    let diff = scene.run(&["diff", &id]);
+    assert!(
+        String::from_utf8_lossy(&diff.stdout).contains("+two"),
+        "{diff:?}"
+    );
+    scene.done(&["commit", &id, "-m", "Two", "--author-name", "Ada", "--push"]);
+    let told = git(
+        &scene.origin(),
+        &["log", "-1", "--format=%an: %s", "agent/edits-7"],
+    );
+    assert_eq!(told, "Ada: Two\n");
+    assert_eq!(scene.workspaces()[0]["is_dirty"], false);
+    let gone = scene.done(&["evict", &id]);
+    assert!(
+        gone["eviction"]["decisions"][0]["note"].is_null(),
+        "nothing was to be saved: {gone}"
+    );
+    assert!(scene.workspaces().is_empty());
+    scene.assert_whole("at the end");
+}
+
+#[test]
+fn a_mistake_is_told_with_what_to_do() {
+    let scene = Scene::new();
+    for (arguments, word) in [
+        (vec!["exec", "nonsense", "--", "ls"], "unstall-sandbox ls"),
+        (
+            vec!["exec", "0190d3a0-0000-7000-8000-000000000000", "--", "ls"],
+            "doesn't exist",
+        ),
+        (vec!["acquire", "../x"], "repository name"),
+        (
+            vec!["acquire", "a/b", "--url", "https://u:p@example.org/a/b"],
+            "no credentials",
+        ),
+        (vec!["evict", "--unknown"], "--unknown"),
+        (vec![], "Usage"),
+    ] {
+        let output = scene.run(&arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains(word), "{arguments:?}: {told}");
+        let document = scene.json(&arguments);
+        let message = document["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(word), "{document}");
+    }
+    let output = scene
+        .command(&["ls"])
+        .env("DATABASE_URL", "postgres://x")
+        .output();
+    let told = String::from_utf8_lossy(&output.expect("it starts").stderr).into_owned();
+    assert!(told.contains("REDIS_URL"), "{told}");
+}
+
+#[test]
+fn the_doctor_finds_all_well_here() {
+    let scene = Scene::new();
+    let document: Value = scene.done(&["doctor"]);
+    let findings = document["findings"].as_array().expect("a list");
+    let whats: Vec<&str> = findings
+        .iter()
+        .filter_map(|found| found["what"].as_str())
+        .collect();
+    assert_eq!(
+        whats,
+        [
+            "git and root",
+            "store",
+            "locks",
+            "disk",
+            "runtime",
+            "blocking pool"
+        ]
+    );
+}
+
+#[test]
+fn two_commands_at_once_wait_for_each_other() {
+    let scene = Scene::new();
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| scene.acquire("same")))
+            .collect();
+        asked
+            .into_iter()
+            .map(|asked| asked.join().expect("no panic"))
+            .collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    scene.assert_whole("after four at once");
+}

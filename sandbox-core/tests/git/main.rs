@@ -1,0 +1,15 @@
+//! Caches and working trees through their ports, on real gits, with origins that change, trees that
+//! are hostile, and workers that vanish.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test may wait for the disk, and for the gits that it runs beside ours"
+)]
+
+mod caches;
+mod edits;
+mod hostile;
+mod leftovers;
+mod many;
+mod secrets;
+mod trees;
+mod world;
