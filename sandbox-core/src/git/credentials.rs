@@ -71,7 +71,13 @@ impl TokenSocket {
         };
         let listener = UnixListener::from_std(listener)
             .map_err(disk::failed("opening the socket of a token", &path))?;
-        tokio::spawn(serve(listener, door, closed, pool.clone(), path.clone()));
+        tokio::spawn(serve(
+            listener,
+            door,
+            closed,
+            pool.clone(),
+            SocketFile(Some(path.clone())),
+        ));
         Ok(Self {
             path,
             secret,
@@ -150,7 +156,7 @@ async fn serve(
     door: Door,
     mut closed: oneshot::Receiver<()>,
     pool: BlockingPool,
-    path: PathBuf,
+    mut file: SocketFile,
 ) {
     loop {
         let stream = tokio::select! {
@@ -170,13 +176,30 @@ async fn serve(
         }
     }
     drop(listener);
-    pool.run(move || remove(&path)).await;
+    if let Some(path) = file.0.clone() {
+        pool.run(move || remove(&path)).await;
+        file.0 = None;
+    }
+}
+
+/// A socket's file and folder, which go whatever happens.
+struct SocketFile(Option<PathBuf>);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Only when the runtime ends within an operation: then nobody is left to do it elsewhere.
+        if let Some(path) = &self.0 {
+            remove(path);
+        }
+    }
 }
 
 fn remove(path: &Path) {
-    let removed =
-        std::fs::remove_file(path).and_then(|()| path.parent().map_or(Ok(()), std::fs::remove_dir));
-    if let Err(error) = removed {
+    let folder = path.parent().unwrap_or(path);
+    let removed = disk::remove_file(path).and_then(|()| std::fs::remove_dir(folder));
+    if let Err(error) = removed
+        && !disk::is_absence(&error)
+    {
         tracing::warn!(%error, path = %path.display(), "an empty socket's folder was left behind");
     }
 }
