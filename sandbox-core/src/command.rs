@@ -44,11 +44,15 @@ struct Outcome {
 /// Runs the command line to its end.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let wants_json = words.iter().any(|word| word == "--json");
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(refusal) => return say_refusal(&refusal, wants_json),
+        // Nothing is known of it but its words, of which those behind `--` are another command's.
+        Err(refusal) => {
+            let mut own = words.iter().take_while(|word| *word != "--");
+            return say_refusal(&refusal, own.any(|word| word == "--json"));
+        }
     };
+    let wants_json = arguments.place.json;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -33,6 +33,7 @@ mod saving;
 mod status;
 mod trees;
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,7 +82,12 @@ impl LocalGit {
         let made = root.clone();
         let root = pool
             .run(move || {
-                std::fs::create_dir_all(&made)
+                // What is in it is of many users, and of nobody else on this machine.
+                let mut folders = std::fs::DirBuilder::new();
+                folders
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(&made)
                     .and_then(|()| std::fs::canonicalize(&made))
                     .map_err(disk::failed("making the root", &made))
             })

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// Nothing is unused for longer that anybody asks for.
+const TEN_YEARS_S: u64 = 10 * 366 * 24 * 60 * 60;
+
 /// Working trees of repositories, kept for whoever comes back, with commands run in isolation.
 ///
 /// Without PostgreSQL and Redis one command at a time has the root to itself; with both, any number of
@@ -15,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     name = "unstall-sandbox",
     version,
     after_help = "Examples:\n  unstall-sandbox acquire octo/hello --conversation 7\n  \
-                  unstall-sandbox exec WORKSPACE -- cargo test\n  unstall-sandbox evict --dry-run"
+                  unstall-sandbox exec WORKSPACE -- make test\n  unstall-sandbox evict --dry-run"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -240,7 +243,8 @@ pub(crate) struct Evict {
     /// A workspace's id; else whatever should go
     pub(crate) workspace: Option<String>,
     /// Let go what is unused for so long, instead of after the usual times; clean trees only
-    #[arg(long, value_name = "S", conflicts_with = "workspace")]
+    #[arg(long, value_name = "S", conflicts_with = "workspace",
+          value_parser = clap::value_parser!(u64).range(..=TEN_YEARS_S))]
     pub(crate) unused_for_s: Option<u64>,
     /// Say what would go and why, and do nothing
     #[arg(long, conflicts_with = "workspace")]

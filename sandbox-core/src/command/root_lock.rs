@@ -47,7 +47,6 @@ impl RootLock {
 }
 
 fn open(root: &PathBuf) -> io::Result<File> {
-    std::fs::create_dir_all(root)?;
     File::options()
         .create(true)
         .truncate(false)

@@ -332,6 +332,9 @@ impl SandboxService {
             workdir: location.tree.clone(),
             mounts: vec![
                 mount(&location.tree, writable),
+                // Else a command could lead it to a git directory of its own making, and whoever asks
+                // git about this tree outside of the runtime would run what is said there.
+                mount(&location.tree.join(".git"), false),
                 mount(&location.git_dir, false),
                 mount(&location.shared_objects, false),
             ],

@@ -83,6 +83,51 @@ fn a_mistake_is_told_with_what_to_do() {
 }
 
 #[test]
+fn what_a_command_says_is_its_own() {
+    let scene = Scene::new();
+    let id = scene.acquire("1");
+    let said = scene.run(&["exec", &id, "--", "echo", "--json"]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "--json\n");
+    let refused = scene.run(&[
+        "evict",
+        "--dry-run",
+        "--unused-for-s",
+        "18446744073709551615",
+    ]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn a_command_leads_the_tree_to_no_other_git_directory() {
+    let scene = Scene::new();
+    let id = scene.acquire("1");
+    let tree = scene.workspaces()[0]["path"].as_str().map(str::to_owned);
+    let link = std::path::Path::new(&tree.expect("a path")).join(".git");
+    let before = std::fs::read_to_string(&link).expect("it leads to the git directory");
+    for attempt in [
+        "rm -f .git",
+        "mv .git x",
+        "echo gitdir: /tmp/x > .git",
+        "ln -sf /tmp .git",
+        "git init",
+    ] {
+        let done = scene.json(&["exec", &id, "--", "sh", "-c", attempt]);
+        assert_ne!(done["run"]["exit_code"], 0, "{attempt}");
+        let now = std::fs::read_to_string(&link).expect("it is still there");
+        assert_eq!(now, before, "{attempt}");
+    }
+}
+
+#[test]
+fn a_root_that_is_made_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scene = Scene::new();
+    scene.acquire("1");
+    let root = std::fs::metadata(scene.root()).expect("it is there");
+    assert_eq!(root.permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
 fn the_doctor_finds_all_well_here() {
     let scene = Scene::new();
     let document: Value = scene.done(&["doctor"]);
