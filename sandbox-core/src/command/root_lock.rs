@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -46,7 +46,7 @@ impl RootLock {
     }
 }
 
-fn open(root: &PathBuf) -> io::Result<File> {
+fn open(root: &Path) -> io::Result<File> {
     File::options()
         .create(true)
         .truncate(false)
