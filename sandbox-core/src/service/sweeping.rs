@@ -61,8 +61,14 @@ impl SandboxService {
             let id = workspace.id;
             let name = LockName::workspace(&workspace.key);
             let work = async |token| {
-                let workspace = self.ready_workspace(id).await?;
-                self.look(&workspace).await?;
+                // While a command runs, it isn't idle.
+                let commands = LockName::workspace_command(id);
+                let look = async |_| {
+                    let workspace = self.ready_workspace(id).await?;
+                    self.look(&workspace).await.map(drop)
+                };
+                self.under(&commands, LockClass::Read, Duration::ZERO, look)
+                    .await?;
                 let workspace = self.ready_workspace(id).await?;
                 match workspace.size_bytes {
                     Some(_) => Ok(()),
