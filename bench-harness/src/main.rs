@@ -20,6 +20,7 @@ mod private_servers;
 mod progress;
 mod proof_text;
 mod prover;
+mod quiet;
 mod record_file;
 mod selftest;
 mod session;

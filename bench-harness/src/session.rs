@@ -15,6 +15,7 @@ use unstall_bench_harness::engine::{
 use unstall_bench_harness::process_group::{ENDED_WITHIN, Ending, ServiceCommand, ServiceProcess};
 use unstall_results::design::Design;
 use unstall_results::level::Level;
+use unstall_results::policy::STEAL_SHARE_MAX;
 use unstall_results::record::{CapacityLoad, Merged, MergedSession, RunRecord};
 use unstall_scenarios::plan::Plan;
 use unstall_testbed::Guard;
@@ -22,6 +23,7 @@ use unstall_testbed::Guard;
 use crate::console::Console;
 use crate::exports::Exports;
 use crate::progress::ProgressView;
+use crate::quiet;
 use crate::record_file::RecordFile;
 
 /// An invalid block is redone once.
@@ -292,7 +294,7 @@ impl Session {
     }
 
     /// Measures one block and saves it; an invalid one, or one whose service did not start,
-    /// once more. The invalid one stays in the record beside the other.
+    /// once more, after theft as soon as it is over. The invalid one stays in the record beside the other.
     fn take(
         &mut self,
         turn: &Turn,
@@ -303,6 +305,7 @@ impl Session {
     ) -> anyhow::Result<TurnEnd> {
         for attempt in 0..ATTEMPTS {
             let more = attempt + 1 < ATTEMPTS;
+            let mut stolen = false;
             let reason = match self.measure_once(turn, stage, view, stop) {
                 // Ctrl-C also ends what prepares a block; that is no fault of it.
                 Err(_) if stop.is_requested() => return Ok(TurnEnd::Stopped),
@@ -315,6 +318,8 @@ impl Session {
                 Ok(measured) => {
                     let reason = measured.block.validity.reasons.join("; ");
                     let valid = measured.block.validity.ok;
+                    let share = measured.block.steal_share;
+                    stolen = share.is_some_and(|share| share > STEAL_SHARE_MAX);
                     self.exports
                         .add(&self.record, &measured.block, &measured.endpoint_seconds)?;
                     self.record.blocks.push(measured.block);
@@ -340,6 +345,13 @@ impl Session {
                 turn.pair + 1,
                 turn.arm
             ));
+            if stolen {
+                let waited = quiet::wait(stop);
+                view.say(&format!(
+                    "waited {:.0} s for the hypervisor to leave the cores alone",
+                    waited.as_secs_f64()
+                ));
+            }
         }
         Ok(TurnEnd::Done)
     }

@@ -14,7 +14,7 @@ use unstall_scenarios::plan::Plan;
 use unstall_scenarios::{Inputs, catalogue};
 
 use crate::arguments::DemoArguments;
-use crate::commands::migration_step::{self, REQUESTS, WARMUP_QUICK};
+use crate::commands::migration_step::{self, WARMUP_QUICK};
 use crate::commands::report;
 use crate::console::{Console, Outcome};
 use crate::document::{FileDocument, FileKind};
@@ -166,14 +166,15 @@ fn open(
     let path = arguments.out.join(record_name(&replay.step));
     let seed = identity::seed(arguments.seed);
     let pairs = if arguments.quick { PAIRS_QUICK } else { PAIRS };
-    let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, REQUESTS)?;
+    let requests = migration_step::requests(&replay.scenario);
+    let design = Design::new(pairs, vec![LEVEL], Policy::default().alpha, seed, requests)?;
     let warmup = if arguments.quick {
         WARMUP_QUICK
     } else {
         opening::warmup(None)
     };
     let load =
-        migration_step::closed_load(&design, REQUESTS, warmup, &replay.scenario, seed, servers);
+        migration_step::closed_load(&design, requests, warmup, &replay.scenario, seed, servers);
     let step = &replay.step;
     let session = Opening {
         placement: Placement {
@@ -188,7 +189,7 @@ fn open(
         },
         plan: replay.scenario,
         load,
-        turns: migration_step::closed_turns(&design, REQUESTS),
+        turns: migration_step::closed_turns(&design, requests),
         arms: BTreeMap::from([
             (
                 BEFORE.to_owned(),

@@ -18,8 +18,14 @@ use crate::private_servers::PrivateServers;
 use crate::session::{self, Turn};
 use crate::{identity, opening, record_file};
 
-/// Requests per endpoint and block: as many as a p95 takes.
-pub(crate) const REQUESTS: u64 = 400;
+/// Requests per endpoint and block, unless the scenario says otherwise: as many as a p95 takes.
+const REQUESTS: u64 = 400;
+/// What a block of this scenario sends: each of its requests so often, or, of alternatives, one of
+/// them each time.
+pub(crate) fn requests(plan: &Plan) -> u64 {
+    plan.load.requests.unwrap_or(REQUESTS)
+}
+
 /// Rounds per user and ms: enough to open every connection of the pools, which is most of
 /// what a warm-up does for a service without a compiler at run time.
 pub(crate) const WARMUP_QUICK: (u32, u64) = (2, 500);

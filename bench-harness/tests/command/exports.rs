@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
+use tempfile::TempDir;
 use unstall_results::record::RunRecord;
 use unstall_results::store;
 use unstall_testbed::ExactDelay;
@@ -43,7 +44,20 @@ status = 200
 
 const SECRET: &str = "s3cr3t-of-the-exports";
 
-fn measured(folder: &Path) -> RunRecord {
+/// A folder and record of two blocks. On a busy machine a block may be measured once more, which is
+/// another test's.
+fn measured() -> (TempDir, RunRecord) {
+    for _ in 0..5 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = measured_in(folder.path());
+        if record.blocks.iter().all(|block| block.validity.ok) {
+            return (folder, record);
+        }
+    }
+    panic!("the machine was too busy for two blocks, five times");
+}
+
+fn measured_in(folder: &Path) -> RunRecord {
     std::fs::write(folder.join("two.toml"), SCENARIO).expect("a scenario");
     let server = ExactDelay::start().expect("a server");
     let mut command = unstall(folder);
@@ -75,8 +89,7 @@ fn text(folder: &Path, name: &str) -> String {
 
 #[test]
 fn every_form_adds_up_to_the_record() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let record = measured(folder.path());
+    let (folder, record) = measured();
     let truth = truth(&record);
     assert_eq!(truth["GET a, \"b\" c"], (800, 0));
     assert_eq!(truth["GET missing"], (0, 800));

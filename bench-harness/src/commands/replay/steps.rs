@@ -16,7 +16,7 @@ use unstall_scenarios::{Inputs, catalogue};
 use super::course::{Course, States};
 use super::earlier::{self, Earlier};
 use crate::arguments::ReplayArguments;
-use crate::commands::migration_step::{self, REQUESTS, WARMUP_QUICK, arm, monitored};
+use crate::commands::migration_step::{self, WARMUP_QUICK, arm, monitored};
 use crate::console::Console;
 use crate::document::replay::How;
 use crate::identity;
@@ -339,7 +339,7 @@ impl Replay<'_> {
         path: &std::path::Path,
     ) -> anyhow::Result<Session> {
         let seed = self.seed(path);
-        let requests = plan.load.requests.unwrap_or(REQUESTS);
+        let requests = migration_step::requests(plan);
         let levels = self.levels(plan)?;
         opening::busy(&levels, requests)?;
         for users in &levels {
