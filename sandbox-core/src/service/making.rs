@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::removing::Removal;
 use super::{CacheRequest, FaultPoint, SandboxService, ServiceError, as_read, failure};
 use crate::domain::{
-    BranchName, FencingToken, RepoCache, SandboxError, Workspace, WorkspaceError, WorkspaceKey,
-    WorkspaceRequest, WorkspaceState, to_the_microsecond,
+    BranchName, FencingToken, RepoCache, SandboxError, Workspace, WorkspaceKey, WorkspaceRequest,
+    WorkspaceState, to_the_microsecond,
 };
 use crate::ports::caches::GitError;
 use crate::ports::locks::{LockClass, LockName};
@@ -161,11 +161,7 @@ impl SandboxService {
             Err(GitError::NotThere { .. }) => {
                 let is_lost = found.dirty && trees.find_saved(path, &found.key).await?.is_none();
                 if is_lost {
-                    let error = WorkspaceError::TreeLost {
-                        workspace: found.id,
-                        path: self.tree_of(&found)?.display().to_string(),
-                    };
-                    return Err(error.into());
+                    return Err(self.tree_lost(&found));
                 }
                 WorkspaceState::Creating
             }

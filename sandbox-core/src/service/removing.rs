@@ -94,6 +94,10 @@ impl SandboxService {
         let evicting = match workspace.state {
             WorkspaceState::Evicting => workspace,
             _ => {
+                // Nobody has named it, so nobody gives up what was in it.
+                if unused_since.is_some() && workspace.dirty {
+                    self.refuse_lost(&workspace).await?;
+                }
                 let when = Precondition {
                     version: workspace.version,
                     token,
@@ -107,6 +111,27 @@ impl SandboxService {
             }
         };
         self.go_on_removing(evicting, token).await
+    }
+
+    /// Refuses to end a workspace of which the tree is gone with uncommitted changes.
+    async fn refuse_lost(&self, workspace: &Workspace) -> Result<(), ServiceError> {
+        match self.adapters.trees.status(&workspace.local_path).await {
+            Err(GitError::NotThere { .. }) => Err(self.tree_lost(workspace)),
+            // Whatever else it is, saving it finds that out.
+            _ => Ok(()),
+        }
+    }
+
+    /// That a tree is gone with uncommitted changes.
+    pub(super) fn tree_lost(&self, workspace: &Workspace) -> ServiceError {
+        match self.tree_of(workspace) {
+            Ok(path) => WorkspaceError::TreeLost {
+                workspace: workspace.id,
+                path: path.display().to_string(),
+            }
+            .into(),
+            Err(error) => error,
+        }
     }
 
     /// Finishes what a row says that goes. For whoever holds the workspace's lock.

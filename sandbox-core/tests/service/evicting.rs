@@ -201,6 +201,32 @@ async fn what_cannot_be_saved_stays_and_serves_whoever_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_is_lost_with_changes_is_not_let_go_without_a_word() {
+    let bench = Bench::new().await;
+    let worker = bench.worker_with(always_full).await;
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
+    run(&worker, made.id, "echo two > read.me")
+        .await
+        .expect("it runs");
+    worker.close().await.expect("closed");
+    let tree = worker.tree_of(&made).expect("a path");
+    std::fs::remove_dir_all(tree.parent().expect("a folder")).expect("removed");
+    let report = worker.evict(in_days(1), false).await.expect("a pass");
+    let outcome = outcome(&report, Target::Workspace(made.id));
+    let EvictionOutcome::Failed(reason) = outcome else {
+        panic!("nobody gave it up: {outcome:?}");
+    };
+    assert!(reason.contains("uncommitted changes is gone"), "{reason}");
+    assert_eq!(bench.row(made.id).await.state, WorkspaceState::Ready);
+    // Somebody who names it does.
+    worker.destroy_workspace(made.id).await.expect("given up");
+    assert!(worker.all_workspaces().await.expect("listed").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn runtimes_go_before_trees_and_caches_last() {
     let bench = Bench::new().await;
     // However full the disk of this machine is.
