@@ -25,6 +25,7 @@ mod request;
 mod runtime;
 mod stored_word;
 pub(crate) mod tree_path;
+mod url_scheme;
 mod workspace;
 mod workspace_key;
 
@@ -53,5 +54,6 @@ pub use repo_url::{GitHost, RepoUrl};
 pub use request::WorkspaceRequest;
 pub use runtime::{Runtime, RuntimeState};
 pub use tree_path::TreePath;
+pub use url_scheme::{SchemeRefused, UrlScheme, UrlSchemes};
 pub use workspace::{Workspace, WorkspaceState};
 pub use workspace_key::{KeyParts, Purpose, WorkspaceKey};

@@ -5,14 +5,16 @@
 //! machine's settings nor anything in a repository or tree decides what git runs: no hook, filter, file
 //! watcher, pager or foreign helper.
 //!
-//! **Where things lie**, below the root: `owner/repo/.bare` is a cache, `owner/repo/worktrees/NAME`
-//! holds a workspace, with its `tree` and its own `git` directory, and `owner/repo/prepared/NAME` a
-//! prepared one. What is being made or removed has a name that begins with a dot. A rename is the last
-//! step of making and the first of removing.
+//! **Where things lie**, below the root: `owner/repo/.bare` is a cache, `owner/repo/worktrees/NAME` holds
+//! a workspace, with its `tree` and its own `git` directory, `owner/repo/prepared/NAME` a prepared one,
+//! and `owner/repo/.saved/KEY` what was saved of one that went. What is being made or removed has a name
+//! that begins with `.new-` or `.old-`. A rename is the last step of making and the first of removing.
 //!
 //! **Who has the objects.** A tree's git directory reads those of its cache and adds its own. The cache
 //! never drops one, which git itself guards (`extensions.preciousObjects`), so nothing has to be told
-//! to it about its trees.
+//! to it about its trees. All who may read a repository read its cache, in their runtimes too, so nothing
+//! of one user's edits is put there before it is pushed: what is saved has a repository of its own, which
+//! reads the cache's objects and which no runtime is given.
 
 mod caches;
 mod commits;
@@ -28,6 +30,7 @@ mod program;
 mod pushing;
 mod references;
 mod removal;
+mod restoring;
 mod said;
 mod saving;
 mod status;

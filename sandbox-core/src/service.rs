@@ -16,7 +16,8 @@ use jiff::Timestamp;
 use crate::blocking_pool::BlockingPool;
 use crate::domain::eviction::Limits;
 use crate::domain::{
-    FencingToken, ImageName, ProviderKind, SandboxError, Subject, WorkerId, Workspace, WorkspaceId,
+    FencingToken, ImageName, ProviderKind, SandboxError, Subject, UrlSchemes, WorkerId, Workspace,
+    WorkspaceId,
 };
 use crate::ports::caches::RepoCacheProvider;
 use crate::ports::locks::{LockClass, LockManager, LockName};
@@ -38,6 +39,7 @@ mod prepared;
 mod readers;
 mod reconciling;
 mod removing;
+mod restoring;
 mod runtimes;
 mod sessions;
 mod sweeping;
@@ -99,6 +101,8 @@ pub struct Settings {
     pub resources: Resources,
     /// What runtimes may reach.
     pub network: Network,
+    /// By which schemes repositories may be reached.
+    pub schemes: UrlSchemes,
     /// What kind of code host repositories are on.
     pub provider: ProviderKind,
     /// Leftovers on disk that are younger may be another worker's, who is at it now.
@@ -107,7 +111,7 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults: waits of 30 s (ten minutes for a clone), fetched within five minutes, 50 workspaces
-    /// of a user, 1000 in all, 100 runtimes of 4 GB, no network.
+    /// of a user, 1000 in all, 100 runtimes of 4 GB, no network, repositories by `https` alone.
     ///
     /// # Errors
     /// When `worker` isn't an id.
@@ -134,6 +138,7 @@ impl Settings {
                 processes_max: Some(1024),
             },
             network: Network::None,
+            schemes: UrlSchemes::default(),
             provider: ProviderKind::parse("git").map_err(SandboxError::from)?,
             leftover_age: Duration::from_secs(3600),
         })

@@ -253,7 +253,9 @@ impl EvictionDocument {
             let (word, note) = match outcome {
                 EvictionOutcome::Kept => ("kept", None),
                 EvictionOutcome::WouldGo => ("would_go", None),
-                EvictionOutcome::Gone { saved } => ("gone", saved.clone()),
+                EvictionOutcome::Gone { saved } => {
+                    ("gone", saved.as_ref().map(ToString::to_string))
+                }
                 EvictionOutcome::Skipped(why) => ("skipped", Some(why.clone())),
                 EvictionOutcome::Failed(why) => ("failed", Some(why.clone())),
             };

@@ -24,7 +24,7 @@ pub(super) async fn evict(
             let id = workspace_id(text)?;
             let saved = service.destroy_workspace(id).await?;
             let target = Target::Workspace(id).to_string();
-            EvictionDocument::of_one(target, saved.map(|saved| saved.reference))
+            EvictionDocument::of_one(target, saved.map(|saved| saved.to_string()))
         }
         None => EvictionDocument::of(&service.evict(Timestamp::now(), task.dry_run).await?),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::eviction::Limits;
-use unstall_sandbox_core::domain::{BackendKind, WorkerId, WorkspaceId};
+use unstall_sandbox_core::domain::{BackendKind, UrlScheme, UrlSchemes, WorkerId, WorkspaceId};
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::locks::{LeaseTimes, LocalLocks, RedisLocks};
 use unstall_sandbox_core::ports::locks::LockManager;
@@ -63,6 +63,7 @@ impl Workshop {
         pool: BlockingPool,
     ) -> Result<Self, Failure> {
         let servers = servers_of(place)?;
+        let schemes = schemes_of(place)?;
         let git = LocalGit::open(root_of(place)?, GitTimes::default(), pool.clone()).await?;
         let root = git.root().to_owned();
         let is_alone = servers.is_none();
@@ -97,7 +98,9 @@ impl Workshop {
             platform: None,
             pool,
         };
-        let service = SandboxService::new(adapters, settings(&root, is_alone, limits)?, faults()?);
+        let mut settings = settings(&root, is_alone, limits)?;
+        settings.schemes = schemes;
+        let service = SandboxService::new(adapters, settings, faults()?);
         let service = Arc::new(service);
         if need != Need::Looking {
             service.reconcile().await?;
@@ -136,6 +139,16 @@ fn servers_of(place: &Place) -> Result<Option<(&str, &str)>, Failure> {
                 .to_owned(),
         )),
     }
+}
+
+/// `https`, and what else was allowed.
+fn schemes_of(place: &Place) -> Result<UrlSchemes, Failure> {
+    let words = place.allow_scheme.iter().map(|word| word.trim());
+    let mut schemes = UrlSchemes::default();
+    for word in words.filter(|word| !word.is_empty()) {
+        schemes = schemes.and(UrlScheme::parse(word)?);
+    }
+    Ok(schemes)
 }
 
 fn root_of(place: &Place) -> Result<PathBuf, Failure> {

@@ -54,7 +54,8 @@ impl LocalGit {
             });
         }
         // Pushed it is either way. Without this the tree counts as dirty until the next fetch.
-        if let Err(error) = self.hand_over(place, &commit, None).await {
+        let handed = self.hand_over(place, &commit, &place.cache, None).await;
+        if let Err(error) = handed {
             tracing::warn!(%error, "a pushed commit was not handed over to the cache");
         }
         Ok(Pushed { branch, commit })

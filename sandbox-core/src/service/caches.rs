@@ -57,6 +57,11 @@ impl<'a> CacheRequest<'a> {
         &self.key
     }
 
+    /// From where it is fetched.
+    pub(super) fn url(&self) -> &RepoUrl {
+        &self.url
+    }
+
     fn source<'b>(&'b self, cache: &'b RepoCache) -> CacheSource<'b> {
         CacheSource {
             path: &cache.local_path,
@@ -67,10 +72,19 @@ impl<'a> CacheRequest<'a> {
 }
 
 impl SandboxService {
+    /// Refuses a repository that isn't reached by one of the schemes in the settings.
+    pub(super) fn check_scheme(&self, url: &RepoUrl) -> Result<(), ServiceError> {
+        self.settings
+            .schemes
+            .check(url)
+            .map_err(|refused| SandboxError::from(refused).into())
+    }
+
     /// A repository's cache, cloned or fetched if it is missing or stale.
     ///
     /// # Errors
-    /// Those of git, of the store, and of the lock when another clone takes too long.
+    /// `Scheme` when the repository's URL is of a scheme that isn't allowed, and those of git, of the
+    /// store, and of the lock when another clone takes too long.
     pub async fn ensure_repo_cache(
         &self,
         request: &CacheRequest<'_>,
@@ -110,6 +124,7 @@ impl SandboxService {
         request: &CacheRequest<'_>,
         since: Timestamp,
     ) -> Result<RepoCache, ServiceError> {
+        self.check_scheme(&request.url)?;
         let found = self.adapters.store.find_cache_by_key(&request.key).await?;
         if let Some(cache) = found.filter(|cache| is_fresh(cache, since)) {
             self.adapters

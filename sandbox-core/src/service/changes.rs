@@ -93,7 +93,8 @@ impl SandboxService {
     /// Pushes a workspace's branch to the origin. The token is for this call and nowhere else.
     ///
     /// # Errors
-    /// `Unauthorized` when it is for reading, `Locked`, and those of git, the store and the lock.
+    /// `InvalidPath` when it is for reading, `Scheme` when its repository is reached by a scheme that isn't
+    /// allowed, `Locked`, and those of git, the store and the lock.
     pub async fn push(
         &self,
         id: WorkspaceId,
@@ -107,6 +108,7 @@ impl SandboxService {
             let cache_id = workspace.repo_cache_id;
             let cache = store.find_cache(cache_id).await?;
             let cache = cache.ok_or(SandboxError::NotFound(Subject::Cache(cache_id)))?;
+            self.check_scheme(&cache.repo_url)?;
             let path = &workspace.local_path;
             let trees = &self.adapters.trees;
             let pushed = trees.push(path, &cache.repo_url, token).await?;

@@ -17,6 +17,7 @@ use crate::domain::{
 };
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::store::Page;
+use crate::ports::workspaces::SavedEdits;
 
 /// Rows that are read at a time.
 pub(super) const ROWS_MAX: u32 = 500;
@@ -30,8 +31,8 @@ pub enum EvictionOutcome {
     WouldGo,
     /// It was done.
     Gone {
-        /// The hidden ref to which its changes were saved.
-        saved: Option<String>,
+        /// Where its changes were saved.
+        saved: Option<SavedEdits>,
     },
     /// It was not done: it is used, or was changed since. It is looked at again next time.
     Skipped(String),
@@ -139,9 +140,7 @@ impl SandboxService {
                 let unused_since = Some(workspace.last_used_at);
                 let removal = self.remove_workspace(workspace, unused_since, Duration::ZERO);
                 Ok(match removal.await? {
-                    Some(Removal::Done { saved }) => EvictionOutcome::Gone {
-                        saved: saved.map(|saved| saved.reference),
-                    },
+                    Some(Removal::Done { saved }) => EvictionOutcome::Gone { saved },
                     Some(Removal::Blocked { reason, .. }) => EvictionOutcome::Failed(reason),
                     None => gone,
                 })
@@ -193,7 +192,7 @@ impl SandboxService {
                 .has_saved_edits(&found.local_path)
                 .await?
             {
-                let reason = "edits of evicted workspaces are saved in it, and nowhere else";
+                let reason = "edits of evicted workspaces are saved beside it, and stand on it";
                 return Ok(EvictionOutcome::Skipped(reason.to_owned()));
             }
             let when = if_unused(found.version, token, cache.last_used_at);

@@ -48,9 +48,10 @@ impl ServiceError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Git(error) => is_disk_full(error),
-            Self::Workspace(WorkspaceError::RepoCacheUnavailable { source, .. }) => {
-                source.downcast_ref::<GitError>().is_some_and(is_disk_full)
-            }
+            Self::Workspace(
+                WorkspaceError::RepoCacheUnavailable { source, .. }
+                | WorkspaceError::SavedEditsUnusable { source, .. },
+            ) => source.downcast_ref::<GitError>().is_some_and(is_disk_full),
             _ => false,
         }
     }

@@ -8,15 +8,15 @@ use tempfile::TempDir;
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::client::SandboxClient;
 use unstall_sandbox_core::domain::{
-    BaseRef, BranchName, ConversationId, ProjectId, RepoName, RepoUrl, TaskId, UserId, WorkerId,
-    Workspace, WorkspaceId, WorkspaceMode, WorkspaceRequest,
+    BaseRef, BranchName, ConversationId, ProjectId, RepoName, RepoUrl, TaskId, UrlScheme, UserId,
+    WorkerId, Workspace, WorkspaceId, WorkspaceMode, WorkspaceRequest,
 };
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::locks::LocalLocks;
 use unstall_sandbox_core::ports::locks::LockManager;
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, ExecResult};
 use unstall_sandbox_core::ports::store::SandboxStore;
-use unstall_sandbox_core::ports::workspaces::CommitIdentity;
+use unstall_sandbox_core::ports::workspaces::{CommitIdentity, SavedEdits};
 use unstall_sandbox_core::runtime::{Bubblewrap, BubblewrapSettings, SupervisorProgram};
 use unstall_sandbox_core::service::{
     Adapters, CommandOrder, Faults, SandboxService, ServiceError, Settings,
@@ -90,6 +90,8 @@ impl Bench {
         let runtimes = Bubblewrap::probe(BubblewrapSettings::new(program), self.pool.clone()).await;
         let worker = WorkerId::parse(&WorkspaceId::generate().to_string()).expect("an id");
         let mut settings = Settings::below(git.root().to_owned(), worker).expect("settings");
+        // The origin is a folder.
+        settings.schemes = settings.schemes.and(UrlScheme::File);
         change(&mut settings);
         let adapters = Adapters {
             store: Arc::clone(&self.store) as Arc<dyn SandboxStore>,
@@ -154,12 +156,16 @@ impl Bench {
         found.expect("it is live")
     }
 
-    /// What the cache holds at a path of a revision.
-    pub(crate) fn in_cache(&self, revision_and_path: &str) -> String {
+    /// The cache's folder.
+    pub(crate) fn cache_dir(&self) -> PathBuf {
         let root = self.folder.path().join("root");
-        let bare = find(&root, ".bare").expect("a cache");
-        git(&bare, &["show", revision_and_path])
+        find(&root, ".bare").expect("a cache")
     }
+}
+
+/// What saved edits hold at a path.
+pub(crate) fn in_saved(saved: &SavedEdits, path: &str) -> String {
+    git(&saved.store, &["show", &format!("{}:{path}", saved.reference)])
 }
 
 /// A client and the one who commits.

@@ -9,5 +9,6 @@ mod bench;
 mod evicting;
 mod making;
 mod reconciling;
+mod returning;
 mod running;
 mod working;
