@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
     AuthScopeHash, AuthToken, BranchName, CacheKey, FencingToken, RepoCache, RepoCacheState,
@@ -72,6 +73,15 @@ impl SandboxService {
     /// # Errors
     /// Those of git, of the store, and of the lock when another clone takes too long.
     pub async fn ensure_repo_cache(
+        &self,
+        request: &CacheRequest<'_>,
+    ) -> Result<RepoCache, ServiceError> {
+        let work = || self.fresh_cache(request);
+        self.with_room(Spared::Nothing, work).await
+    }
+
+    /// The same for whoever makes room itself, and may hold a lock.
+    pub(super) async fn fresh_cache(
         &self,
         request: &CacheRequest<'_>,
     ) -> Result<RepoCache, ServiceError> {
