@@ -38,7 +38,7 @@ impl Ground {
 
     /// Keeps what a workshop works with until the end. A command opens one.
     pub(super) fn keep(&self, service: Arc<SandboxService>, need: Need, lock: Option<RootLock>) {
-        self.opened.get_or_init(|| Opened {
+        let _kept = self.opened.get_or_init(|| Opened {
             service,
             need,
             _lock: lock,

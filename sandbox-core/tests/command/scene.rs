@@ -146,12 +146,15 @@ impl Scene {
         let prepared = self.prepared_rows(context);
         let trees = find(&self.root(), &|name| name == "tree").len();
         assert_eq!(trees, rows.len() + prepared, "{context}: trees and rows");
-        let hidden = |name: &str| name.starts_with('.') && name != ".bare" && name != ".lock";
+        let ours = [".bare", ".lock", ".sandbox"];
+        let hidden = |name: &str| name.starts_with('.') && !ours.contains(&name);
         let leftovers: Vec<PathBuf> = find(&self.root(), &hidden)
             .into_iter()
             .filter(|path| !path.components().any(|part| part.as_os_str() == "tree"))
             .collect();
         assert!(leftovers.is_empty(), "{context}: {leftovers:?}");
+        let sockets = find(&self.root().join(".sandbox/run"), &|_| true);
+        assert!(sockets.is_empty(), "{context}: {sockets:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "{context}: {processes:?}");
     }

@@ -7,7 +7,10 @@
 
 mod bench;
 mod evicting;
+mod full_disk;
 mod making;
 mod reconciling;
 mod running;
+#[path = "../shared/small_disk.rs"]
+mod small_disk;
 mod working;
