@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use unstall_sandbox_core::domain::{Workspace, WorkspaceState};
 use unstall_sandbox_core::ports::store::SandboxStore;
@@ -89,10 +88,6 @@ async fn a_commit_a_command_and_a_fetch_make_room_and_spare_their_own_workspace(
     worker.commit(mine.id, &order).await.expect("committed");
     assert_saved(&bench, &idle).await;
 
-    // A fetch is for no workspace, so that none is spared.
-    let until = Timestamp::now() + SignedDuration::from_hours(1);
-    let pinned = worker.pin_workspace(mine.id, Some(until)).await;
-    pinned.expect("pinned");
     disk.clear();
     let idle = idle_and_large(&worker, &bench, "second").await;
     bench.push("more", "more\n");
