@@ -9,6 +9,7 @@ mod cache_key;
 mod command_kind;
 mod commit_id;
 mod digest;
+mod disk_space;
 mod error;
 pub mod eviction;
 mod fencing;
@@ -35,6 +36,7 @@ pub use branch_name::BranchName;
 pub use cache_key::{AuthScopeHash, CacheKey};
 pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
+pub use disk_space::DiskSpace;
 pub use error::{
     Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
 };
@@ -44,7 +46,7 @@ pub use ids::{
     ProviderKind, RuntimeId, TaskId, UserId, WorkerId, WorkspaceId,
 };
 pub use invalid::Invalid;
-pub use local_path::LocalPath;
+pub use local_path::{LocalPath, OWN_FOLDER};
 pub use mode::{Capabilities, WorkspaceMode};
 pub use moment::to_the_microsecond;
 pub use prepared_tree::{PreparedTree, PreparedTreeState};

@@ -9,6 +9,7 @@
 //! a workspace, with its `tree` and its own `git` directory, `owner/repo/prepared/NAME` a prepared one,
 //! and `owner/repo/.saved/KEY` what was saved of one that went. What is being made or removed has a name
 //! that begins with `.new-` or `.old-`. A rename is the last step of making and the first of removing.
+//! `.sandbox` is nobody's repository, but holds what is ours.
 //!
 //! **Who has the objects.** A tree's git directory reads those of its cache and adds its own. The cache
 //! never drops one, which git itself guards (`extensions.preciousObjects`), so nothing has to be told
@@ -21,6 +22,7 @@ mod commits;
 mod credentials;
 mod differences;
 mod disk;
+mod guard;
 mod index_lock;
 mod layout;
 mod listing;
@@ -41,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocking_pool::BlockingPool;
+use crate::domain::OWN_FOLDER;
 use crate::ports::caches::GitError;
 use program::Git;
 
@@ -73,10 +76,12 @@ pub struct LocalGit {
 }
 
 impl LocalGit {
-    /// Makes the root if there is none, and looks at which git is installed.
+    /// Makes the root if there is none, removes sockets there whose process is gone, and looks at which
+    /// git is installed. From now on a shell waits for this process's end, however that comes, to end
+    /// the gits that it leaves.
     ///
     /// # Errors
-    /// `NoGit` when there is none or an old one, `Io` when the root can't be made.
+    /// `NoGit` when there is none or an old one, `Io` when the root can't be made or there is no `sh`.
     pub async fn open(
         root: PathBuf,
         times: GitTimes,
@@ -95,7 +100,12 @@ impl LocalGit {
                     .map_err(disk::failed("making the root", &made))
             })
             .await?;
-        let git = Git::new(times, pool);
+        let sockets = sockets_below(&root);
+        let swept = pool.run(move || credentials::sweep(&sockets)).await;
+        if let Err(error) = swept {
+            tracing::warn!(%error, "what a killed process left of a token's socket stays");
+        }
+        let git = Git::start(times, pool).await?;
         let version = git.version().await?;
         if version < VERSION_MIN {
             let (major, minor) = version;
@@ -110,4 +120,13 @@ impl LocalGit {
     pub fn root(&self) -> &Path {
         &self.root
     }
+
+    /// Where sockets of tokens are.
+    fn socket_folder(&self) -> PathBuf {
+        sockets_below(&self.root)
+    }
+}
+
+fn sockets_below(root: &Path) -> PathBuf {
+    root.join(OWN_FOLDER).join("run")
 }

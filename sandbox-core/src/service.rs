@@ -39,6 +39,7 @@ mod prepared;
 mod readers;
 mod reconciling;
 mod removing;
+mod reserve;
 mod restoring;
 mod runtimes;
 mod sessions;
@@ -51,6 +52,7 @@ pub use evicting::{EvictionOutcome, EvictionReport};
 pub use failure::ServiceError;
 pub use faults::{FaultPoint, Faults, UnknownFault};
 pub use reconciling::ReconcileReport;
+pub use reserve::{DiskRoom, RESERVE_BYTES, Reserve};
 pub use sessions::Session;
 
 /// What the service works with.
@@ -111,7 +113,8 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults: waits of 30 s (ten minutes for a clone), fetched within five minutes, 50 workspaces
-    /// of a user, 1000 in all, 100 runtimes of 4 GB, no network, repositories by `https` alone.
+    /// of a user, 1000 in all, 100 runtimes of 4 GB and two CPUs, no file of more than 10 GB, no network,
+    /// repositories by `https` alone.
     ///
     /// # Errors
     /// When `worker` isn't an id.
@@ -132,9 +135,11 @@ impl Settings {
             limits: Limits::default(),
             image: ImageName::parse("agent-sandbox").map_err(SandboxError::from)?,
             resources: Resources {
-                cpu_milli: None,
+                // What sandboxes of agents have: two CPUs, 4 GB, and 10 GB of disk, of which a limit
+                // on each file is the part that can be held up everywhere.
+                cpu_milli: Some(2000),
                 memory_mb: Some(4096),
-                file_mb: None,
+                file_mb: Some(10 * 1024),
                 processes_max: Some(1024),
             },
             network: Network::None,

@@ -12,7 +12,7 @@ const TEN_YEARS_S: u64 = 10 * 366 * 24 * 60 * 60;
 ///
 /// Without PostgreSQL and Redis one command at a time has the root to itself; with both, any number of
 /// processes work below one root. Exit codes: 0 done, 1 the command that was run failed or the doctor
-/// found something, 2 a mistake or something that is missing.
+/// found something, 2 a mistake or something that is missing, 130 and 143 stopped by SIGINT or SIGTERM.
 #[derive(Debug, Parser)]
 #[command(
     name = "unstall-sandbox",

@@ -19,9 +19,9 @@ pub(super) struct Document {
     command: String,
     /// `pass` or `regression` where something is judged: a command that was run, what the doctor found.
     verdict: Option<&'static str>,
-    /// 0 done, 1 what was run failed or the doctor found something, 2 usage or set-up.
+    /// 0 done, 1 what was run failed or the doctor found something, 2 usage or set-up, 130 or 143 stopped.
     exit_code: u8,
-    /// What went wrong, when the exit code is 2.
+    /// What went wrong, when the exit code is 2 or more.
     error: Option<ErrorDocument>,
     #[serde(flatten)]
     content: Content,

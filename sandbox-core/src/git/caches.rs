@@ -247,7 +247,7 @@ impl LocalGit {
         let Some(token) = source.token else {
             return Ok(None);
         };
-        TokenSocket::open(self.git.pool(), source.url, token)
+        TokenSocket::open(self.git.pool(), self.socket_folder(), source.url, token)
             .await
             .map(Some)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::{disk, layout};
-use crate::domain::LocalPath;
+use crate::domain::{LocalPath, OWN_FOLDER};
 use crate::ports::workspaces::{FoundKind, FoundTree};
 
 /// The caches that are whole.
@@ -71,6 +71,9 @@ pub(super) fn has_saved(folder: &Path) -> io::Result<bool> {
 fn repositories(root: &Path) -> io::Result<Vec<String>> {
     let mut owners = Vec::new();
     for name in names(root)? {
+        if name == OWN_FOLDER {
+            continue;
+        }
         if name.starts_with('@') {
             let of_host = names(&root.join(&name))?;
             owners.extend(of_host.into_iter().map(|owner| format!("{name}/{owner}")));

@@ -27,7 +27,10 @@ impl LocalGit {
         let branch = BranchName::parse(String::from_utf8_lossy(&name).trim())?;
         let commit = self.head_of(at).await?;
         let socket = match token {
-            Some(token) => Some(TokenSocket::open(self.git.pool(), url, token).await?),
+            Some(token) => {
+                let folder = self.socket_folder();
+                Some(TokenSocket::open(self.git.pool(), folder, url, token).await?)
+            }
             None => None,
         };
         // The commit and not the branch: what is pushed is what is answered.

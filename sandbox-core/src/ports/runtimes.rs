@@ -39,14 +39,19 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// What a runtime may use. What is `None` isn't limited beyond what the backend limits by itself.
+/// What a runtime may use. What is `None` isn't limited beyond what the backend limits by itself; which
+/// limits a backend can hold up, [`Isolation`] says.
+///
+/// There is none on what it takes of the disk in all: no file system limits a folder for whoever isn't
+/// its administrator. What fills the disk is met by eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Resources {
     /// Thousandths of a CPU: 1500 is one and a half.
     pub cpu_milli: Option<u32>,
     /// Memory of all its processes together.
     pub memory_mb: Option<u64>,
-    /// The largest file that it may write.
+    /// The largest file that a process may write; a write beyond that is cut off, and the next one ends
+    /// the process by SIGXFSZ.
     pub file_mb: Option<u64>,
     /// Processes and threads at a time.
     pub processes_max: Option<u32>,
@@ -299,6 +304,10 @@ pub struct Isolation {
     pub landlock: bool,
     /// Memory and processes are limited for all commands together; else each process by itself.
     pub cgroup: bool,
+    /// Processor time is limited for all commands together; else it isn't.
+    pub cpu: bool,
+    /// The size of each file that a command writes is limited.
+    pub file_size: bool,
     /// A read-only mount is one.
     pub read_only_mounts: bool,
 }

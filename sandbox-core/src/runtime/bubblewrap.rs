@@ -143,6 +143,8 @@ impl Bubblewrap {
             system_call_filter: true,
             landlock: launched.has_landlock,
             cgroup: provider.cgroups.is_some(),
+            cpu: provider.cgroups.as_ref().is_some_and(CgroupPlace::has_cpu),
+            file_size: true,
             read_only_mounts: true,
         };
         launched.process.end().await;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
     AuthToken, BranchName, CommandKind, CommitId, ConflictCause, FencingToken, GitHost,
@@ -68,6 +69,15 @@ impl SandboxService {
     /// # Errors
     /// `Unauthorized` when it is for reading, `Locked`, and those of git, the store and the lock.
     pub async fn commit(
+        &self,
+        id: WorkspaceId,
+        order: &CommitOrder,
+    ) -> Result<CommitId, ServiceError> {
+        let work = || self.commit_once(id, order);
+        self.with_room(Spared::Workspace(id), work).await
+    }
+
+    async fn commit_once(
         &self,
         id: WorkspaceId,
         order: &CommitOrder,

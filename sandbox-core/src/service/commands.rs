@@ -1,11 +1,13 @@
 //! Commands in a workspace: those that read run together where they can't write, others alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::command_class::classify;
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError};
 use crate::domain::{CommandKind, RuntimeId, RuntimeState, SandboxError, Workspace, WorkspaceId};
 use crate::ports::locks::{LockClass, LockName};
@@ -40,8 +42,26 @@ impl SandboxService {
         id: WorkspaceId,
         order: CommandOrder,
     ) -> Result<ExecResult, ServiceError> {
+        let order = &order;
+        let work = || async move {
+            let has_begun = AtomicBool::new(false);
+            match self.exec_once(id, order, &has_begun).await {
+                // A command that began is never run twice, whatever became of it.
+                Err(error) if has_begun.load(Ordering::Relaxed) => Ok(Err(error)),
+                done => done.map(Ok),
+            }
+        };
+        self.with_room(Spared::Workspace(id), work).await?
+    }
+
+    async fn exec_once(
+        &self,
+        id: WorkspaceId,
+        order: &CommandOrder,
+        has_begun: &AtomicBool,
+    ) -> Result<ExecResult, ServiceError> {
         let workspace = self.ready_workspace(id).await?;
-        let kind = kind_of(&workspace, &order)?;
+        let kind = kind_of(&workspace, order)?;
         let class = if kind.is_mutating() {
             LockClass::Write
         } else {
@@ -54,7 +74,7 @@ impl SandboxService {
         loop {
             let place = self.place_for(&workspace, kind).await?;
             let request = order.request.clone();
-            let work = |_| self.exec_locked(id, kind, place, request);
+            let work = |_| self.exec_locked(id, kind, place, request, has_begun);
             let wait_max = self.settings.lock_wait;
             let done = self.under(&name, class, wait_max, work).await;
             match done {
@@ -90,6 +110,7 @@ impl SandboxService {
         kind: CommandKind,
         place: Place,
         request: ExecRequest,
+        has_begun: &AtomicBool,
     ) -> Result<ExecResult, ServiceError> {
         // Evicted between the look and the lock: then there is nothing to run in.
         self.ready_workspace(id).await?;
@@ -120,6 +141,7 @@ impl SandboxService {
             store.touch_workspace(id, now).await?;
         }
         self.faults.pass(FaultPoint::CommandAnnounced);
+        has_begun.store(true, Ordering::Relaxed);
         let done = place.live.exec(request).await;
         self.faults.pass(FaultPoint::CommandDone);
         if let Some(reader) = reader {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::removing::Removal;
 use super::{SandboxService, ServiceError, if_unused};
 use crate::domain::eviction::{
@@ -71,16 +72,32 @@ impl SandboxService {
     ) -> Result<EvictionReport, ServiceError> {
         let scene = self.scene().await?;
         let (disk, limits) = self.disk(scene.size_bytes()).await?;
-        self.evict_by(scene, disk, limits, now, is_dry_run).await
+        let pass = self.evict_by(scene, disk, limits, now, is_dry_run);
+        if is_dry_run {
+            return pass.await;
+        }
+        self.with_reserve(pass).await
     }
 
-    /// A pass after a write that found no space: as if the volume were full.
-    pub(super) async fn make_room(&self) -> Result<EvictionReport, ServiceError> {
-        let scene = self.scene().await?;
+    /// A pass after a write that found no space: as if the volume were full, and with what is kept back
+    /// for it.
+    pub(super) async fn make_room(
+        &self,
+        spared: Spared<'_>,
+    ) -> Result<EvictionReport, ServiceError> {
+        self.reserve().give_up().await?;
+        let report = self.evict_as_if_full(spared).await;
+        self.renew_reserve().await;
+        report
+    }
+
+    async fn evict_as_if_full(&self, spared: Spared<'_>) -> Result<EvictionReport, ServiceError> {
+        let mut scene = self.scene().await?;
         let (_, limits) = self.disk(scene.size_bytes()).await?;
         let disk = Disk {
             used_bytes: limits.volume_bytes,
         };
+        scene.spare(spared);
         let now = Timestamp::now();
         self.evict_by(scene, disk, limits, now, false).await
     }
@@ -250,6 +267,16 @@ impl Scene {
         candidates.extend(workspaces.map(Candidate::Workspace));
         candidates.extend(caches.map(Candidate::Cache));
         candidates
+    }
+
+    /// Leaves out what isn't to be decided on. Its cache stays in use by it.
+    fn spare(&mut self, spared: Spared<'_>) {
+        self.runtimes.retain(|_, runtime| {
+            let workspace = self.workspaces.get(&runtime.workspace_id);
+            !workspace.is_some_and(|workspace| spared.is(workspace))
+        });
+        self.workspaces
+            .retain(|_, workspace| !spared.is(workspace));
     }
 
     fn size_bytes(&self) -> u64 {

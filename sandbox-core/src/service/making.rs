@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::removing::Removal;
 use super::{CacheRequest, FaultPoint, SandboxService, ServiceError, as_read, failure};
 use crate::domain::{
@@ -62,14 +63,8 @@ impl SandboxService {
         let wanted = Wanted::of(request)?;
         // Also of a workspace that was made when more was allowed.
         self.check_scheme(wanted.cache.url())?;
-        match self.serve_or_make(&wanted).await {
-            Err(error) if error.is_disk_full() => {
-                tracing::warn!(%error, "the disk is full: making room, and trying once more");
-                self.make_room().await?;
-                self.serve_or_make(&wanted).await
-            }
-            outcome => outcome,
-        }
+        let work = || self.serve_or_make(&wanted);
+        self.with_room(Spared::Key(&wanted.key), work).await
     }
 
     async fn serve_or_make(&self, wanted: &Wanted<'_>) -> Result<Workspace, ServiceError> {
@@ -109,7 +104,7 @@ impl SandboxService {
         token: FencingToken,
     ) -> Result<Workspace, ServiceError> {
         let base = &wanted.request.base_ref;
-        let cache = self.ensure_repo_cache(&wanted.cache).await;
+        let cache = self.fresh_cache(&wanted.cache).await;
         let cache = cache.map_err(|error| error.about_cache(wanted.cache.key(), base))?;
         let store = &self.adapters.store;
         let Some(found) = store.find_workspace_by_key(&wanted.key).await? else {

@@ -68,6 +68,10 @@ impl SandboxService {
     /// # Errors
     /// When the store or the disk can't be asked. What goes wrong with one thing is in the report.
     pub async fn reconcile(&self) -> Result<ReconcileReport, ServiceError> {
+        self.with_reserve(self.mend()).await
+    }
+
+    async fn mend(&self) -> Result<ReconcileReport, ServiceError> {
         let mut report = ReconcileReport::default();
         // The disk first: a row is written before its tree, so whatever is seen now has its row then.
         let on_disk = self.adapters.trees.list().await?;

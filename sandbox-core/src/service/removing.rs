@@ -44,10 +44,8 @@ impl SandboxService {
         let Some(workspace) = self.adapters.store.find_workspace(id).await? else {
             return Ok(None);
         };
-        let removal = self
-            .remove_workspace(&workspace, None, self.settings.lock_wait)
-            .await?;
-        match removal {
+        let removal = self.remove_workspace(&workspace, None, self.settings.lock_wait);
+        match self.with_reserve(removal).await? {
             Some(Removal::Done { saved }) => Ok(saved),
             Some(Removal::Blocked { workspace, reason }) => {
                 let workspace = workspace.id;

@@ -157,7 +157,7 @@ impl Scene {
         let prepared = self.prepared_rows(context);
         let trees = find(&self.root(), &|name| name == "tree").len();
         assert_eq!(trees, rows.len() + prepared, "{context}: trees and rows");
-        let ours = [".bare", ".saved", ".lock"];
+        let ours = [".bare", ".saved", ".lock", ".sandbox"];
         let hidden = |name: &str| name.starts_with('.') && !ours.contains(&name);
         let leftovers: Vec<PathBuf> = find(&self.root(), &hidden)
             .into_iter()
@@ -166,6 +166,8 @@ impl Scene {
         assert!(leftovers.is_empty(), "{context}: {leftovers:?}");
         let notes = find(&self.root(), &|name| name == "made-of");
         assert!(notes.is_empty(), "{context}: not dropped: {notes:?}");
+        let sockets = find(&self.root().join(".sandbox/run"), &|_| true);
+        assert!(sockets.is_empty(), "{context}: {sockets:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "{context}: {processes:?}");
     }

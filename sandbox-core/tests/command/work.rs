@@ -1,5 +1,8 @@
 //! From a workspace to a pushed commit, and what is said when something is wrong.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use serde_json::Value;
 
 use crate::scene::{Scene, git};
@@ -144,11 +147,40 @@ fn what_was_evicted_is_there_again_for_whoever_comes_back() {
 }
 
 #[test]
+fn what_the_environment_says_is_not_taken_for_nothing_when_it_cannot_be_read() {
+    let scene = Scene::new();
+    for name in [
+        "GITHUB_BASE_URL",
+        "GH_TOKEN",
+        "SANDBOX_RUNTIME_PROVIDER",
+        "RUST_LOG",
+    ] {
+        let output = scene
+            .command(&["acquire", "octo/hello", "--conversation", "1"])
+            .env(name, OsStr::from_bytes(b"s3cret\xff"))
+            .output()
+            .expect("it starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {told}");
+        assert!(told.contains(name) && told.contains("UTF-8"), "{told}");
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}
+
+#[test]
 fn what_a_command_says_is_its_own() {
     let scene = Scene::new();
     let id = scene.acquire("1");
     let said = scene.run(&["exec", &id, "--", "echo", "--json"]);
     assert_eq!(String::from_utf8_lossy(&said.stdout), "--json\n");
+    let line = "echo out; echo oops >&2; exit 3";
+    let said = scene.run(&["exec", &id, "--", "sh", "-c", line]);
+    assert_eq!(said.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "out\n");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stderr),
+        "oops\n(exit code 3)\n"
+    );
     let refused = scene.run(&[
         "evict",
         "--dry-run",
@@ -204,6 +236,7 @@ fn the_doctor_finds_all_well_here() {
             "store",
             "locks",
             "disk",
+            "free space",
             "runtime",
             "blocking pool"
         ]

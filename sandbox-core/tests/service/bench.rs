@@ -34,7 +34,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// An origin with one commit on `main`, and an empty store.
     pub(crate) async fn new() -> Self {
-        let folder = TempDir::new().expect("a folder");
+        Self::within(TempDir::new().expect("a folder")).await
+    }
+
+    /// The same in a folder of the caller's.
+    pub(crate) async fn within(folder: TempDir) -> Self {
         let origin = folder.path().join("origin");
         std::fs::create_dir(&origin).expect("a folder");
         git(&origin, &["init", "-q", "-b", "main"]);

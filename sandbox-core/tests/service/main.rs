@@ -7,8 +7,11 @@
 
 mod bench;
 mod evicting;
+mod full_disk;
 mod making;
 mod reconciling;
 mod returning;
 mod running;
+#[path = "../shared/small_disk.rs"]
+mod small_disk;
 mod working;

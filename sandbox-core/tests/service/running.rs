@@ -39,6 +39,20 @@ async fn a_command_that_is_said_to_read_cannot_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_limits_when_nobody_names_any() {
+    let bench = Bench::new().await;
+    let worker = bench.worker().await;
+    let resources = worker.settings().resources;
+    assert_eq!((resources.cpu_milli, resources.memory_mb), (Some(2000), Some(4096)));
+    let made = worker.get_or_create_workspace(&bench.edits("c")).await;
+    let id = made.expect("made").id;
+    let done = run(&worker, id, "ulimit -f").await.expect("it runs");
+    // 10 GB, in the blocks of 512 bytes in which POSIX has shells count.
+    assert_eq!(done.stdout.text(), "20971520\n");
+    worker.close().await.expect("closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_one_reads_only_nothing_else_is_run() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
