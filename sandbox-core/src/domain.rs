@@ -35,7 +35,7 @@ pub use cache_key::{AuthScopeHash, CacheKey};
 pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
 pub use error::{
-    Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
+    Cause, ConflictCause, Countable, LockLoss, PlatformError, SandboxError, Subject, WorkspaceError,
 };
 pub use fencing::FencingToken;
 pub use ids::{

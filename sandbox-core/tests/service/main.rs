@@ -8,6 +8,7 @@
 mod bench;
 mod evicting;
 mod making;
+mod paused;
 mod reconciling;
 mod running;
 mod working;
