@@ -50,7 +50,9 @@ fn loss(result: Result<ExecResult, SandboxError>) -> LockLoss {
 async fn an_older_holders_command_is_refused() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
-    let exec = async |class, token| runtime.exec(under(class, token, "echo ran >> log")).await;
+    let exec = async |class: LockClass, token: u64| {
+        runtime.exec(under(class, token, "echo ran >> log")).await
+    };
     let newer = |given, newest| LockLoss::NewerToken { given, newest };
     exec(Write, 5).await.expect("nobody came before");
     exec(Write, 5).await.expect("it is the same holder's");
@@ -136,8 +138,9 @@ async fn a_command_ends_with_its_lease_though_nobody_looks_at_it() {
     let machine = Machine::bubblewrap().await;
     let runtime = machine.runtime().await;
     let mark = mark();
-    let (_lease, request) = leased(Duration::from_secs(2), &two_sleepers(&mark));
+    let (_lease, request) = leased(Duration::from_secs(5), &two_sleepers(&mark));
     let events = runtime.stream(request).await.expect("it begins");
+    wait_for_processes(&mark, 2).await;
     wait_for_processes(&mark, 0).await;
     let last = events.collect::<Vec<_>>().await.pop();
     let last = last.expect("it is told");

@@ -198,7 +198,7 @@ pub(crate) async fn whoever_lost_the_lock_on_commands_keeps_no_runtime(place: Pl
     let workspace = kept_workspace(&**store, &cache, task("t")).await;
     let kept = runtime(&workspace);
     store.insert_runtime(&kept, 5).await.expect("there is room");
-    let touch = async |held, second| {
+    let touch = async |held: Option<FencingToken>, second: i64| {
         let until = Some(at(second + 10));
         store.touch_runtime(kept.id, held, at(second), until).await
     };
@@ -216,7 +216,7 @@ pub(crate) async fn whoever_lost_the_lock_on_commands_keeps_no_runtime(place: Pl
     );
     assert_eq!(conflict(refused), expected);
     let found = store.find_runtime(kept.id).await.expect("it answers");
-    let used = |second| Some((at(second), Some(at(second + 10))));
+    let used = |second: i64| Some((at(second), Some(at(second + 10))));
     assert_eq!(
         found.map(|found| (found.last_used_at, found.expires_at)),
         used(5)

@@ -10,8 +10,8 @@ use super::super::workspace_row::WorkspaceRow;
 use super::super::write_check::{check_commands_token, check_version, check_write};
 use super::tables::{Tables, count_of, first_of, page_of};
 use crate::domain::{
-    CacheId, FencingToken, RuntimeState, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey,
-    WorkspaceState, to_the_microsecond,
+    CacheId, FencingToken, RuntimeState, SandboxError, Subject, Workspace, WorkspaceId,
+    WorkspaceKey, WorkspaceState, to_the_microsecond,
 };
 use crate::ports::store::{Page, Precondition, WorkspaceEvictionQuery, WorkspaceQuota};
 
