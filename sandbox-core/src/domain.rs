@@ -38,7 +38,7 @@ pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
 pub use disk_space::DiskSpace;
 pub use error::{
-    Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
+    Cause, ConflictCause, Countable, LockLoss, PlatformError, SandboxError, Subject, WorkspaceError,
 };
 pub use fencing::FencingToken;
 pub use ids::{

@@ -20,7 +20,7 @@ use crate::domain::{
     WorkspaceId,
 };
 use crate::ports::caches::RepoCacheProvider;
-use crate::ports::locks::{LockClass, LockManager, LockName};
+use crate::ports::locks::{Hold, LockClass, LockManager, LockName};
 use crate::ports::platforms::GitPlatformProvider;
 use crate::ports::runtimes::{Network, Resources, RuntimeProvider};
 use crate::ports::store::{Precondition, SandboxStore, WorkspaceQuota};
@@ -194,8 +194,23 @@ impl SandboxService {
     where
         F: Future<Output = Result<T, ServiceError>> + Send,
     {
+        let work = |hold: Hold| work(hold.token);
+        self.under_hold(name, class, wait_max, work).await
+    }
+
+    /// The same for work that others do, too, and who have to be told under which lock.
+    async fn under_hold<T, F>(
+        &self,
+        name: &LockName,
+        class: LockClass,
+        wait_max: Duration,
+        work: impl FnOnce(Hold) -> F + Send,
+    ) -> Result<T, ServiceError>
+    where
+        F: Future<Output = Result<T, ServiceError>> + Send,
+    {
         let lease = self.adapters.locks.acquire(name, class, wait_max).await?;
-        let outcome = lease.run(work(lease.token())).await?;
+        let outcome = lease.run(work(lease.hold())).await?;
         if let Err(error) = lease.release().await {
             // The work was done while the lock was held, and its writes carry the token.
             tracing::warn!(%name, %error, "a lock wasn't given back, and ends by itself");

@@ -141,6 +141,22 @@ pub enum ConflictCause {
     },
 }
 
+/// By what a runtime has seen that the lock of a command's holder is another's, or may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LockLoss {
+    /// Somebody's command came who got the lock later.
+    #[error("token {newest} came after its token {given}")]
+    NewerToken {
+        /// The token under which it was ordered.
+        given: u64,
+        /// The newer one.
+        newest: u64,
+    },
+    /// Its lease ran out without having been prolonged.
+    #[error("its lease ran out")]
+    LeaseEnded,
+}
+
 /// What can go wrong with workspaces, runtimes and the stores that keep them.
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -198,6 +214,17 @@ pub enum SandboxError {
         command: String,
         /// Why, and what to do.
         reason: &'static str,
+    },
+    /// The lock under which a command ran, or was to run, was lost. Nothing of it runs any more; what it
+    /// had written is there.
+    #[error(
+        "the command {command:?} was ended, or never begun, since its lock was lost: {loss}; acquire it anew, and look at what is there before going on"
+    )]
+    LockLost {
+        /// The program, without its arguments, which may hold a secret.
+        command: String,
+        /// By what that was seen.
+        loss: LockLoss,
     },
     /// The runtime can't run anything now.
     #[error("runtime {runtime} is {state}; start it first, or get a new one")]
@@ -372,6 +399,16 @@ mod tests {
              answers"
         );
         assert!(Error::source(&unavailable).is_some());
+        let loss = LockLoss::NewerToken {
+            given: 3,
+            newest: 5,
+        };
+        let lost = SandboxError::LockLost {
+            command: "make".to_owned(),
+            loss,
+        };
+        let text = lost.to_string();
+        assert!(text.contains("\"make\"") && text.contains("token 5 came after its token 3"));
     }
 
     #[test]

@@ -36,11 +36,11 @@ impl SandboxService {
     /// # Errors
     /// `Locked`, and those of git, the store and the lock.
     pub async fn status(&self, id: WorkspaceId) -> Result<TreeStatus, ServiceError> {
-        let work = async |_| {
+        let work = async |token| {
             let workspace = self.ready_workspace(id).await?;
-            let store = &self.adapters.store;
-            store.touch_workspace(id, Timestamp::now()).await?;
-            self.look(&workspace).await
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.touch_workspace(id, Some(token), now).await?;
+            self.look(&workspace, token).await
         };
         self.with_commands(id, LockClass::Read, work).await
     }
@@ -82,11 +82,11 @@ impl SandboxService {
         id: WorkspaceId,
         order: &CommitOrder,
     ) -> Result<CommitId, ServiceError> {
-        let work = async |_| {
+        let work = async |token| {
             let workspace = self.ready_workspace(id).await?;
             check_writable(&workspace)?;
-            let store = &self.adapters.store;
-            store.mark_workspace_dirty(id, Timestamp::now()).await?;
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.mark_workspace_dirty(id, token, now).await?;
             let request = CommitRequest {
                 message: &order.message,
                 paths: &order.paths,
@@ -110,11 +110,11 @@ impl SandboxService {
         id: WorkspaceId,
         token: Option<&AuthToken>,
     ) -> Result<Pushed, ServiceError> {
-        let work = async |_| {
+        let work = async |commands_token| {
             let workspace = self.ready_workspace(id).await?;
             check_writable(&workspace)?;
-            let store = &self.adapters.store;
-            store.touch_workspace(id, Timestamp::now()).await?;
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.touch_workspace(id, Some(commands_token), now).await?;
             let cache_id = workspace.repo_cache_id;
             let cache = store.find_cache(cache_id).await?;
             let cache = cache.ok_or(SandboxError::NotFound(Subject::Cache(cache_id)))?;
@@ -122,7 +122,7 @@ impl SandboxService {
             let path = &workspace.local_path;
             let trees = &self.adapters.trees;
             let pushed = trees.push(path, &cache.repo_url, token).await?;
-            self.look(&workspace).await?;
+            self.look(&workspace, commands_token).await?;
             Ok(pushed)
         };
         self.with_commands(id, LockClass::Write, work).await
@@ -163,15 +163,20 @@ impl SandboxService {
     }
 
     /// Asks git about a tree, and says in its record that it is clean if git does, unless somebody has
-    /// announced to write meanwhile. For whoever holds the lock on its commands.
-    pub(super) async fn look(&self, workspace: &Workspace) -> Result<TreeStatus, ServiceError> {
+    /// announced to write meanwhile. For whoever holds the lock on its commands, with that token.
+    pub(super) async fn look(
+        &self,
+        workspace: &Workspace,
+        token: FencingToken,
+    ) -> Result<TreeStatus, ServiceError> {
         let status = self.adapters.trees.status(&workspace.local_path).await?;
         if !workspace.dirty || status.is_dirty() {
             return Ok(status);
         }
         let (id, now) = (workspace.id, Timestamp::now());
         let store = &self.adapters.store;
-        match store.mark_workspace_clean(id, workspace.version, now).await {
+        let version = workspace.version;
+        match store.mark_workspace_clean(id, version, token, now).await {
             Ok(_) => {}
             Err(SandboxError::Conflict {
                 cause: ConflictCause::Version { .. },
@@ -219,14 +224,14 @@ impl SandboxService {
         } else {
             LockClass::Read
         };
-        let work = async move |_| {
+        let work = async move |token| {
             let workspace = self.ready_workspace(id).await?;
             let (store, now) = (&self.adapters.store, Timestamp::now());
             if kind.is_mutating() {
                 check_writable(&workspace)?;
-                store.mark_workspace_dirty(id, now).await?;
+                store.mark_workspace_dirty(id, token, now).await?;
             } else {
-                store.touch_workspace(id, now).await?;
+                store.touch_workspace(id, Some(token), now).await?;
             }
             work(self.tree_of(&workspace)?).await
         };

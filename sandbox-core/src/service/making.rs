@@ -89,7 +89,7 @@ impl SandboxService {
         };
         workspace.check_serves(cache.id, wanted.branch.as_ref())?;
         let now = Timestamp::now();
-        match store.touch_workspace(workspace.id, now).await {
+        match store.touch_workspace(workspace.id, None, now).await {
             Ok(()) => {}
             Err(SandboxError::NotFound(_)) => return Ok(None), // evicted a moment ago
             Err(error) => return Err(error.into()),
@@ -115,7 +115,7 @@ impl SandboxService {
         let now = Timestamp::now();
         match found.state {
             WorkspaceState::Ready => {
-                store.touch_workspace(found.id, now).await?;
+                store.touch_workspace(found.id, None, now).await?;
                 Ok(found)
             }
             WorkspaceState::EvictionBlocked => {

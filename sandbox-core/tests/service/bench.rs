@@ -43,7 +43,7 @@ impl Bench {
         std::fs::create_dir(&origin).expect("a folder");
         git(&origin, &["init", "-q", "-b", "main"]);
         git(&origin, &["config", "receive.denyCurrentBranch", "ignore"]);
-        let store = SqliteStore::open(&folder.path().join("sandbox.sqlite")).await;
+        let store = SqliteStore::open(&store_file(folder.path())).await;
         let store = store.expect("a store");
         store.migrate().await.expect("tables");
         let bench = Self {
@@ -87,26 +87,9 @@ impl Bench {
         locks: Arc<dyn LockManager>,
         change: impl FnOnce(&mut Settings),
     ) -> Arc<SandboxService> {
-        let root = self.folder.path().join("root");
-        let git = LocalGit::open(root, GitTimes::default(), self.pool.clone()).await;
-        let git = Arc::new(git.expect("git"));
-        let program = SupervisorProgram::at(env!("CARGO_BIN_EXE_unstall-sandbox"));
-        let runtimes = Bubblewrap::probe(BubblewrapSettings::new(program), self.pool.clone()).await;
-        let worker = WorkerId::parse(&WorkspaceId::generate().to_string()).expect("an id");
-        let mut settings = Settings::below(git.root().to_owned(), worker).expect("settings");
-        // The origin is a folder.
-        settings.schemes = settings.schemes.and(UrlScheme::File);
-        change(&mut settings);
-        let adapters = Adapters {
-            store: Arc::clone(&self.store) as Arc<dyn SandboxStore>,
-            locks,
-            caches: Arc::clone(&git) as _,
-            trees: git,
-            runtimes: Arc::new(runtimes.expect("bubblewrap")),
-            platform: None,
-            pool: self.pool.clone(),
-        };
-        Arc::new(SandboxService::new(adapters, settings, Faults::none()))
+        let store = Arc::clone(&self.store);
+        let pool = self.pool.clone();
+        worker_in(self.folder.path(), store, locks, pool, change).await
     }
 
     /// Edits of a conversation.
@@ -170,6 +153,41 @@ impl Bench {
 /// What saved edits hold at a path.
 pub(crate) fn in_saved(saved: &SavedEdits, path: &str) -> String {
     git(&saved.store, &["show", &format!("{}:{path}", saved.reference)])
+}
+
+/// The file of the store of a bench that is in that folder.
+pub(crate) fn store_file(folder: &Path) -> PathBuf {
+    folder.join("sandbox.sqlite")
+}
+
+/// A worker on a bench that is in that folder.
+pub(crate) async fn worker_in(
+    folder: &Path,
+    store: Arc<SqliteStore>,
+    locks: Arc<dyn LockManager>,
+    pool: BlockingPool,
+    change: impl FnOnce(&mut Settings),
+) -> Arc<SandboxService> {
+    let root = folder.join("root");
+    let git = LocalGit::open(root, GitTimes::default(), pool.clone()).await;
+    let git = Arc::new(git.expect("git"));
+    let program = SupervisorProgram::at(env!("CARGO_BIN_EXE_unstall-sandbox"));
+    let runtimes = Bubblewrap::probe(BubblewrapSettings::new(program), pool.clone()).await;
+    let worker = WorkerId::parse(&WorkspaceId::generate().to_string()).expect("an id");
+    let mut settings = Settings::below(git.root().to_owned(), worker).expect("settings");
+    // The origin is a folder.
+    settings.schemes = settings.schemes.and(UrlScheme::File);
+    change(&mut settings);
+    let adapters = Adapters {
+        store: store as Arc<dyn SandboxStore>,
+        locks,
+        caches: Arc::clone(&git) as _,
+        trees: git,
+        runtimes: Arc::new(runtimes.expect("bubblewrap")),
+        platform: None,
+        pool,
+    };
+    Arc::new(SandboxService::new(adapters, settings, Faults::none()))
 }
 
 /// A client and the one who commits.

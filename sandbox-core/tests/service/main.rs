@@ -9,6 +9,7 @@ mod bench;
 mod evicting;
 mod full_disk;
 mod making;
+mod paused;
 mod reconciling;
 mod returning;
 mod running;

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use unstall_sandbox_core::domain::{CommandKind, RuntimeState, SandboxError, WorkspaceError};
 use unstall_sandbox_core::ports::Answer;
 use unstall_sandbox_core::ports::locks::{
-    HeldLock, Lease, LockClass, LockError, LockManager, LockName,
+    HeldLock, Lease, LockClass, LockError, LockManager, LockName, Reliance,
 };
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, Labels};
 use unstall_sandbox_core::ports::store::SandboxStore;
@@ -297,6 +297,11 @@ impl HeldLock for Held {
                 std::future::pending::<()>().await;
             }
         })
+    }
+
+    /// Only this process sees the loss.
+    fn reliance(&self) -> Option<Reliance> {
+        None
     }
 
     fn release(self: Box<Self>) -> Answer<'static, (), LockError> {
