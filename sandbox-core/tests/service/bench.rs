@@ -148,6 +148,18 @@ impl Bench {
         let root = self.folder.path().join("root");
         find(&root, ".bare").expect("a cache")
     }
+
+    /// What was saved of a workspace holds at a path, wherever beside the cache it lies.
+    pub(crate) fn in_saved_of(&self, id: WorkspaceId, path: &str) -> String {
+        let reference = format!("refs/sandbox/evicted/{id}");
+        let saved = self.cache_dir().with_file_name(".saved");
+        let stores = std::fs::read_dir(saved).expect("something was saved");
+        let stores = stores.map(|entry| entry.expect("an entry").path());
+        let mut of_it =
+            stores.filter(|store| !git(store, &["for-each-ref", &reference]).is_empty());
+        let store = of_it.next().expect("it was saved");
+        git(&store, &["show", &format!("{reference}:{path}")])
+    }
 }
 
 /// What saved edits hold at a path.

@@ -11,7 +11,7 @@ use unstall_sandbox_core::service::{
     CacheRequest, CommitOrder, RESERVE_BYTES, SandboxService, Settings,
 };
 
-use crate::bench::{Bench, run};
+use crate::bench::{Bench, git, run};
 use crate::small_disk::SmallDisk;
 
 /// Whatever isn't used at this moment may go, and each fetch is done.
@@ -35,7 +35,7 @@ async fn idle_and_large(worker: &SandboxService, bench: &Bench, task: &str) -> W
 async fn assert_saved(bench: &Bench, gone: &Workspace) {
     let found = bench.store.find_workspace(gone.id).await;
     assert!(found.expect("the store answers").is_none(), "it went");
-    let big = bench.in_cache(&format!("refs/sandbox/evicted/{}:big", gone.id));
+    let big = bench.in_saved_of(gone.id, "big");
     assert_eq!(big.len(), 24_000_000);
 }
 
@@ -95,7 +95,8 @@ async fn a_commit_a_command_and_a_fetch_make_room_and_spare_their_own_workspace(
     let wanted = CacheRequest::of(&request).expect("a request");
     worker.ensure_repo_cache(&wanted).await.expect("fetched");
     assert_saved(&bench, &idle).await;
-    assert_eq!(bench.in_cache("main:more"), "more\n");
+    let fetched = git(&bench.cache_dir(), &["show", "main:more"]);
+    assert_eq!(fetched, "more\n");
 
     disk.clear();
     idle_and_large(&worker, &bench, "third").await;
