@@ -16,11 +16,7 @@ use super::workshop::{Need, Workshop, workspace_id};
 const PATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Shows a workspace's difference.
-pub(super) async fn diff(
-    place: &Place,
-    task: &Diff,
-    ground: &Ground,
-) -> Result<Outcome, Failure> {
+pub(super) async fn diff(place: &Place, task: &Diff, ground: &Ground) -> Result<Outcome, Failure> {
     let id = workspace_id(&task.workspace)?;
     let base = match &task.base {
         Some(base) => DiffBase::ForkOf(BaseRef::parse(base)?),

@@ -1,6 +1,5 @@
 //! `ls`: lists workspaces.
 
-
 use super::Outcome;
 use super::arguments::Place;
 use super::document::{Content, WorkspaceDocument};

@@ -14,11 +14,7 @@ use super::ground::Ground;
 use super::workshop::{Need, Workshop, workspace_id};
 
 /// Runs the command.
-pub(super) async fn exec(
-    place: &Place,
-    task: &Exec,
-    ground: &Ground,
-) -> Result<Outcome, Failure> {
+pub(super) async fn exec(place: &Place, task: &Exec, ground: &Ground) -> Result<Outcome, Failure> {
     let id = workspace_id(&task.workspace)?;
     let workshop = Workshop::open(place, Need::Running, ground).await?;
     let mut request = ExecRequest::new(task.command.iter().cloned());

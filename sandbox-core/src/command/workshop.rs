@@ -48,11 +48,7 @@ pub(super) struct Workshop {
 
 impl Workshop {
     /// Opens all that a command needs.
-    pub(super) async fn open(
-        place: &Place,
-        need: Need,
-        ground: &Ground,
-    ) -> Result<Self, Failure> {
+    pub(super) async fn open(place: &Place, need: Need, ground: &Ground) -> Result<Self, Failure> {
         Self::open_with(place, need, Limits::default(), ground).await
     }
 

@@ -431,7 +431,10 @@ mod tests {
             source: "an object is missing".into(),
         };
         let told = unusable.to_string();
-        assert!(told.contains("missing; `git fetch /srv/o/r/.saved/1 refs/sandbox/evicted/1`"), "{told}");
+        assert!(
+            told.contains("missing; `git fetch /srv/o/r/.saved/1 refs/sandbox/evicted/1`"),
+            "{told}"
+        );
     }
 
     #[test]

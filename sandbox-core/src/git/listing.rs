@@ -47,8 +47,7 @@ pub(super) fn trees(root: &Path) -> io::Result<Vec<FoundTree>> {
                     continue;
                 };
                 let made_of = layout::made_of(&path.under(root));
-                let holds_saved_edits =
-                    kind == FoundKind::Workspace && disk::is_there(&made_of)?;
+                let holds_saved_edits = kind == FoundKind::Workspace && disk::is_there(&made_of)?;
                 found.push(FoundTree {
                     path,
                     kind,

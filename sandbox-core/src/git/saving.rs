@@ -98,8 +98,8 @@ impl LocalGit {
         let Some(found) = self.saved_in(store).await? else {
             return Ok(());
         };
-        let is_held = found.workspace == workspace
-            || self.made_of(place).await? == Some(found.workspace);
+        let is_held =
+            found.workspace == workspace || self.made_of(place).await? == Some(found.workspace);
         if is_held {
             return Ok(());
         }

@@ -12,9 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::domain::FencingToken;
 use crate::ports::Answer;
-use crate::ports::locks::{
-    HeldLock, Lease, LockClass, LockError, LockManager, LockName, Reliance,
-};
+use crate::ports::locks::{HeldLock, Lease, LockClass, LockError, LockManager, LockName, Reliance};
 
 /// Readers of one lock at the same time; more wait. Whoever writes holds the places of all of them.
 const READERS_MAX: u32 = 1 << 16;

@@ -170,8 +170,7 @@ impl CgroupPlace {
                     // The group above may use less than that already, which the first version refuses
                     // to be told: then that holds.
                     Err(error)
-                        if file == CPU_QUOTA_V1
-                            && error.kind() == io::ErrorKind::InvalidInput => {}
+                        if file == CPU_QUOTA_V1 && error.kind() == io::ErrorKind::InvalidInput => {}
                     written => written?,
                 }
             }

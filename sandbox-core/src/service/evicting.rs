@@ -275,8 +275,7 @@ impl Scene {
             let workspace = self.workspaces.get(&runtime.workspace_id);
             !workspace.is_some_and(|workspace| spared.is(workspace))
         });
-        self.workspaces
-            .retain(|_, workspace| !spared.is(workspace));
+        self.workspaces.retain(|_, workspace| !spared.is(workspace));
     }
 
     fn size_bytes(&self) -> u64 {

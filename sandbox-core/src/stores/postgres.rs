@@ -175,7 +175,12 @@ impl SandboxStore for PostgresStore {
         commands_token: FencingToken,
         used_at: Timestamp,
     ) -> Answer<'_, u64> {
-        Box::pin(workspaces::mark_dirty(&self.pool, id, commands_token, used_at))
+        Box::pin(workspaces::mark_dirty(
+            &self.pool,
+            id,
+            commands_token,
+            used_at,
+        ))
     }
 
     fn mark_workspace_clean(

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection, Sqlite, Transaction};
 use tokio::time::{Instant, sleep};
 
 use super::failure::unavailable;
@@ -145,6 +145,15 @@ fn pool_of(connections: u32) -> SqlitePoolOptions {
         .max_lifetime(None::<Duration>)
         // It asks a server whether it is still there.
         .test_before_acquire(false)
+        // On a full disk SQLite ends a transaction by itself, and the driver, whose rollback is refused
+        // then, would take the connection for one that is inside of it for ever.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                // Answered after the rollback of whatever was dropped.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
 }
 
 fn cannot_open(path: &Path, source: sqlx::Error) -> OpenError {

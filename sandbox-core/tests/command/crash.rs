@@ -120,11 +120,18 @@ fn killed_at_each_fault_point_it_leaves_nothing_that_the_next_does_not_mend() {
 fn an_edit_that_was_undone_after_such_a_crash_does_not_come_back() {
     let scene = Scene::new();
     assert!(crash(&scene, FaultPoint::EditsLaidReady).is_some());
-    assert_eq!(scene.stores().len(), 1, "it crashed before that was dropped");
+    assert_eq!(
+        scene.stores().len(),
+        1,
+        "it crashed before that was dropped"
+    );
     let notes = find(&scene.root(), &|name| name == "made-of");
     assert_eq!(notes.len(), 1, "the tree says of what it was made");
     let id = scene.acquire(CONVERSATION);
-    assert!(scene.stores().is_empty(), "so it is dropped at the next start");
+    assert!(
+        scene.stores().is_empty(),
+        "so it is dropped at the next start"
+    );
     scene.done(&["exec", &id, "--", "rm", "edit"]);
     let gone = scene.done(&["evict", &id]);
     assert!(
@@ -166,7 +173,10 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         let line = format!("echo {file} > {file}");
         let write = ["exec", id.as_str(), "--", "sh", "-c", line.as_str()];
         scene.done(&write);
-        written.entry(conversation.to_owned()).or_default().push(file);
+        written
+            .entry(conversation.to_owned())
+            .or_default()
+            .push(file);
         let url = scene.url();
         let next = format!("n{round}");
         let victim = match dice.below(6) {
@@ -223,7 +233,10 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
             for file in files {
                 let kept = scene.kept(&listed, conversation, file);
                 let expected = Some(format!("{file}\n"));
-                assert_eq!(kept, expected, "{context}: {file} of {conversation} is lost");
+                assert_eq!(
+                    kept, expected,
+                    "{context}: {file} of {conversation} is lost"
+                );
             }
         }
     }

@@ -118,10 +118,14 @@ impl Scene {
             return std::fs::read_to_string(Path::new(tree).join(file)).ok();
         }
         let head = format!("ref: refs/heads/{branch}\n");
-        let is_its =
-            |store: &PathBuf| std::fs::read_to_string(store.join("HEAD")).is_ok_and(|it| it == head);
+        let is_its = |store: &PathBuf| {
+            std::fs::read_to_string(store.join("HEAD")).is_ok_and(|it| it == head)
+        };
         let store = self.stores().into_iter().find(is_its)?;
-        let reference = git(&store, &["for-each-ref", "--format=%(refname)", "refs/sandbox/"]);
+        let reference = git(
+            &store,
+            &["for-each-ref", "--format=%(refname)", "refs/sandbox/"],
+        );
         let object = format!("{}:{file}", reference.trim());
         let output = Command::new("git")
             .current_dir(&store)

@@ -128,6 +128,9 @@ fn a_signal_ends_the_command_that_is_run_too() {
 /// Where a workspace's tree is. `ls` needs no lock on the root, which the command has.
 fn scene_tree(scene: &Scene, id: &str) -> std::path::PathBuf {
     let rows = scene.workspaces();
-    let row = rows.iter().find(|row| row["id"] == id).expect("it is listed");
+    let row = rows
+        .iter()
+        .find(|row| row["id"] == id)
+        .expect("it is listed");
     row["path"].as_str().expect("a path").into()
 }

@@ -141,7 +141,10 @@ fn what_was_evicted_is_there_again_for_whoever_comes_back() {
         "one\ntwo\nnew\nMine\n M read.me\n?? new\n"
     );
     let row = &scene.workspaces()[0];
-    assert_eq!((&row["is_dirty"], &row["branch"]), (&true.into(), &"agent/edits-7".into()));
+    assert_eq!(
+        (&row["is_dirty"], &row["branch"]),
+        (&true.into(), &"agent/edits-7".into())
+    );
     assert!(scene.stores().is_empty());
     scene.assert_whole("at the end");
 }

@@ -164,7 +164,10 @@ impl Bench {
 
 /// What saved edits hold at a path.
 pub(crate) fn in_saved(saved: &SavedEdits, path: &str) -> String {
-    git(&saved.store, &["show", &format!("{}:{path}", saved.reference)])
+    git(
+        &saved.store,
+        &["show", &format!("{}:{path}", saved.reference)],
+    )
 }
 
 /// The file of the store of a bench that is in that folder.

@@ -43,7 +43,10 @@ async fn a_command_has_limits_when_nobody_names_any() {
     let bench = Bench::new().await;
     let worker = bench.worker().await;
     let resources = worker.settings().resources;
-    assert_eq!((resources.cpu_milli, resources.memory_mb), (Some(2000), Some(4096)));
+    assert_eq!(
+        (resources.cpu_milli, resources.memory_mb),
+        (Some(2000), Some(4096))
+    );
     let made = worker.get_or_create_workspace(&bench.edits("c")).await;
     let id = made.expect("made").id;
     let done = run(&worker, id, "ulimit -f").await.expect("it runs");

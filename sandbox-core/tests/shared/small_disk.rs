@@ -16,13 +16,7 @@ impl SmallDisk {
     /// Mounts one on a folder. Where the machine lets us mount none, it says so and answers nothing.
     pub(crate) fn mount(at: &Path, size_mb: u32) -> Option<Self> {
         let options = CString::new(format!("size={size_mb}m,mode=0700")).expect("no zero in it");
-        let mounted = mount(
-            "none",
-            at,
-            "tmpfs",
-            MountFlags::empty(),
-            options.as_c_str(),
-        );
+        let mounted = mount("none", at, "tmpfs", MountFlags::empty(), options.as_c_str());
         if let Err(error) = mounted {
             eprintln!("skipped: no file system can be mounted here ({error})");
             return None;

@@ -4,8 +4,8 @@
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use unstall_sandbox_core::domain::{
-    CacheId, CommitId, FencingToken, PreparedTree, PreparedTreeId, PreparedTreeState, Purpose, RepoCache,
-    RepoCacheState, Runtime, RuntimeId, RuntimeState, WorkerId, Workspace, WorkspaceId,
+    CacheId, CommitId, FencingToken, PreparedTree, PreparedTreeId, PreparedTreeState, Purpose,
+    RepoCache, RepoCacheState, Runtime, RuntimeId, RuntimeState, WorkerId, Workspace, WorkspaceId,
     WorkspaceMode, WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::{

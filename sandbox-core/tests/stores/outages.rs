@@ -35,7 +35,11 @@ async fn assert_all_unavailable(store: &dyn SandboxStore) {
     assert_unavailable(store.find_workspace_by_key(&workspace.key).await);
     let dirty = store.mark_workspace_dirty(workspace.id, token(1), at(1));
     assert_unavailable(dirty.await);
-    assert_unavailable(store.touch_workspace(workspace.id, Some(token(1)), at(1)).await);
+    assert_unavailable(
+        store
+            .touch_workspace(workspace.id, Some(token(1)), at(1))
+            .await,
+    );
     assert_unavailable(store.insert_runtime(&runtime(&workspace), 5).await);
     assert_unavailable(store.list_runtimes(all()).await);
     let tree = ready_tree(&kept, 0);

@@ -203,7 +203,9 @@ pub(crate) async fn whoever_lost_the_lock_on_commands_keeps_no_runtime(place: Pl
         store.touch_runtime(kept.id, held, at(second), until).await
     };
     touch(Some(token(3)), 5).await.expect("nobody came before");
-    let announced = place.second.mark_workspace_dirty(workspace.id, token(4), at(6));
+    let announced = place
+        .second
+        .mark_workspace_dirty(workspace.id, token(4), at(6));
     announced.await.expect("it is there");
     let expected = ConflictCause::StaleToken {
         given: 3,

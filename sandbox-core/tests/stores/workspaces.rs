@@ -303,8 +303,13 @@ pub(crate) async fn whoever_lost_the_lock_on_commands_says_nothing_of_the_tree(p
     expected.commands_token = token(99);
     let written = store.update_workspace(&expected, when(5, 2)).await;
     let written = written.expect("nobody wrote since");
-    assert_eq!((written.token, written.commands_token), (token(2), token(7)));
-    let too_large = store.mark_workspace_dirty(id, token(u64::MAX), at(13)).await;
+    assert_eq!(
+        (written.token, written.commands_token),
+        (token(2), token(7))
+    );
+    let too_large = store
+        .mark_workspace_dirty(id, token(u64::MAX), at(13))
+        .await;
     assert!(
         matches!(too_large, Err(SandboxError::Invalid(_))),
         "{too_large:?}"

@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 
 use super::super::admission::{WorkspacesFound, admit_workspace};
-use super::super::stored_values::{
-    StoredPrecondition, stored_moment, stored_number, stored_token,
-};
+use super::super::stored_values::{StoredPrecondition, stored_moment, stored_number, stored_token};
 use super::super::workspace_row::WorkspaceRow;
 use super::super::write_check::{check_commands_token, check_version, check_write};
 use super::tables::{Tables, count_of, first_of, page_of};

@@ -13,7 +13,8 @@ use super::super::workspace_row::{KeyColumns, WorkspaceRow, read_workspace_state
 use super::super::write_check::{check_commands_token, check_version, check_write};
 use super::{SqliteStore, caches};
 use crate::domain::{
-    CacheId, FencingToken, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey, WorkspaceState,
+    CacheId, FencingToken, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey,
+    WorkspaceState,
 };
 use crate::ports::store::{Page, Precondition, WorkspaceEvictionQuery, WorkspaceQuota};
 
@@ -267,13 +268,12 @@ pub(super) async fn find_commands_token(
     executor: impl SqliteExecutor<'_>,
     id: WorkspaceId,
 ) -> Result<FencingToken, SandboxError> {
-    let stored = sqlx::query_scalar::<_, i64>(
-        "SELECT commands_token FROM sandbox_workspaces WHERE id = ?1",
-    )
-    .bind(id.as_uuid())
-    .fetch_optional(executor)
-    .await
-    .map_err(unavailable(READING))?;
+    let stored =
+        sqlx::query_scalar::<_, i64>("SELECT commands_token FROM sandbox_workspaces WHERE id = ?1")
+            .bind(id.as_uuid())
+            .fetch_optional(executor)
+            .await
+            .map_err(unavailable(READING))?;
     let subject = Subject::Workspace(id);
     let Some(stored) = stored else {
         return Err(SandboxError::NotFound(subject));
