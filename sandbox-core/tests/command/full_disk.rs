@@ -32,7 +32,7 @@ fn on_a_full_disk_all_is_told_and_a_workspace_can_still_be_let_go() {
     let gone = scene.done(&["evict", &id]);
     let note = &gone["eviction"]["decisions"][0]["note"];
     assert!(note.is_string(), "its edits were saved: {gone}");
-    assert_eq!(scene.kept(&[], &id, "edit").as_deref(), Some("mine\n"));
+    assert_eq!(scene.kept(&[], "a", "edit").as_deref(), Some("mine\n"));
 
     disk.clear();
     scene.acquire("b");

@@ -11,6 +11,6 @@ mod scene;
 mod secrets;
 mod servers;
 mod signals;
-#[path = "../shared/small_disk.rs"]
+#[path = "../disks/small_disk.rs"]
 mod small_disk;
 mod work;

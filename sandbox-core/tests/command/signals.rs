@@ -36,6 +36,7 @@ fn waiting(scene: &Scene, address: SocketAddr, seen: &Receiver<()>) -> Child {
         .command(&["acquire", "octo/hello", "--conversation", "1"])
         .env("GITHUB_BASE_URL", format!("http://{address}"))
         .env("GH_TOKEN", "s3cret")
+        .env("UNSTALL_SANDBOX_SCHEMES", "http")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -13,7 +13,7 @@ mod leftovers;
 mod many;
 mod secrets;
 #[allow(dead_code, reason = "other programs fill it, too")]
-#[path = "../shared/small_disk.rs"]
+#[path = "../disks/small_disk.rs"]
 mod small_disk;
 mod trees;
 mod world;

@@ -13,6 +13,6 @@ mod paused;
 mod reconciling;
 mod returning;
 mod running;
-#[path = "../shared/small_disk.rs"]
+#[path = "../disks/small_disk.rs"]
 mod small_disk;
 mod working;
