@@ -15,17 +15,22 @@ mod arguments;
 mod changing;
 mod doctor;
 mod document;
+mod environment;
 mod evicting;
 mod failure;
+mod ground;
 mod idle_runtimes;
 mod listing;
 mod root_lock;
 mod running;
+mod signals;
 mod workshop;
 
 use arguments::{Arguments, Task};
 use document::{Content, Document};
 use failure::Failure;
+use ground::Ground;
+use signals::Signals;
 
 /// Threads for what blocks: git's starts, the disk and files, of one command.
 const BLOCKING_THREADS: usize = 8;
@@ -35,6 +40,8 @@ const BLOCKING_THREADS: usize = 8;
 struct Outcome {
     /// For people, ending in a newline.
     text: String,
+    /// What a command that was run complained of: for people on stderr.
+    complaint: String,
     /// The same for programs.
     content: Content,
     /// Did what was asked for turn out badly: a command that failed, a finding of the doctor?
@@ -53,14 +60,25 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let wants_json = arguments.place.json;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    let name = arguments.task.name();
+    let done = log().and_then(|()| act(&arguments));
+    say(name, wants_json, done)
+}
+
+/// Logs to stderr what `RUST_LOG` asks for, and errors if it asks for nothing.
+fn log() -> Result<(), Failure> {
+    let wanted = environment::text("RUST_LOG")?;
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or("error"));
+    let filter = filter.map_err(|error| {
+        Failure::Usage(format!(
+            "RUST_LOG can't be understood: {error}; set it to a level, such as warn, or unset it"
+        ))
+    })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .init();
-    let name = arguments.task.name();
-    let done = act(&arguments);
-    say(name, wants_json, done)
+    Ok(())
 }
 
 fn act(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -70,39 +88,62 @@ fn act(arguments: &Arguments) -> Result<Outcome, Failure> {
         .enable_all()
         .build()
         .map_err(Failure::Runtime)?;
-    let place = &arguments.place;
     runtime.block_on(async {
-        match &arguments.task {
-            Task::Acquire(task) => acquiring::acquire(place, task, pool).await,
-            Task::Exec(task) => running::exec(place, task, pool).await,
-            Task::Ls => listing::list(place, pool).await,
-            Task::Diff(task) => changing::diff(place, task, pool).await,
-            Task::Commit(task) => changing::commit(place, task, pool).await,
-            Task::Evict(task) => evicting::evict(place, task, pool).await,
-            Task::Doctor => doctor::look(place, pool).await,
+        let mut signals = Signals::listen().map_err(Failure::Runtime)?;
+        let ground = Ground::new(pool);
+        let done = tokio::select! {
+            done = carry_out(arguments, &ground) => done,
+            signal = signals.next() => Err(Failure::Stopped(signal)),
+        };
+        let is_stopped = matches!(done, Err(Failure::Stopped(_)));
+        let closed = tokio::select! {
+            closed = ground.close(is_stopped) => closed,
+            // Whoever asks twice doesn't want to wait; the next command mends what is left.
+            signal = signals.next() => Err(Failure::Stopped(signal)),
+        };
+        match (done, closed) {
+            (Ok(outcome), closed) => closed.map(|()| outcome),
+            (Err(failure), Ok(())) => Err(failure),
+            (Err(failure), Err(error)) => {
+                tracing::error!(%error, "what was begun couldn't be cleared away");
+                Err(failure)
+            }
         }
     })
 }
 
+async fn carry_out(arguments: &Arguments, ground: &Ground) -> Result<Outcome, Failure> {
+    let place = &arguments.place;
+    match &arguments.task {
+        Task::Acquire(task) => acquiring::acquire(place, task, ground).await,
+        Task::Exec(task) => running::exec(place, task, ground).await,
+        Task::Ls => listing::list(place, ground).await,
+        Task::Diff(task) => changing::diff(place, task, ground).await,
+        Task::Commit(task) => changing::commit(place, task, ground).await,
+        Task::Evict(task) => evicting::evict(place, task, ground).await,
+        Task::Doctor => doctor::look(place, ground).await,
+    }
+}
+
 fn say(name: &str, wants_json: bool, done: Result<Outcome, Failure>) -> ExitCode {
-    let (code, text, document) = match done {
+    let (code, text, complaint, document) = match done {
         Ok(outcome) => {
             let code = u8::from(outcome.is_bad);
             let document = Document::of(name, code, outcome.content);
-            (code, outcome.text, document)
+            (code, outcome.text, outcome.complaint, document)
         }
         Err(failure) => {
-            let text = format!("unstall-sandbox: {failure}\n");
-            let document = Document::of_failure(name, failure::EXIT_CODE, &failure);
-            (failure::EXIT_CODE, text, document)
+            let code = failure.exit_code();
+            let complaint = format!("unstall-sandbox: {failure}\n");
+            let document = Document::of_failure(name, code, &failure);
+            (code, String::new(), complaint, document)
         }
     };
     let said = if wants_json {
         document.write(&mut io::stdout().lock())
-    } else if code == failure::EXIT_CODE {
-        io::stderr().lock().write_all(text.as_bytes())
     } else {
-        io::stdout().lock().write_all(text.as_bytes())
+        let said = io::stdout().lock().write_all(text.as_bytes());
+        said.and_then(|()| io::stderr().lock().write_all(complaint.as_bytes()))
     };
     match said {
         Ok(()) => ExitCode::from(code),

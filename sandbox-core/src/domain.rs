@@ -9,6 +9,7 @@ mod cache_key;
 mod command_kind;
 mod commit_id;
 mod digest;
+mod disk_space;
 mod error;
 pub mod eviction;
 mod fencing;
@@ -25,6 +26,7 @@ mod request;
 mod runtime;
 mod stored_word;
 pub(crate) mod tree_path;
+mod url_scheme;
 mod workspace;
 mod workspace_key;
 
@@ -34,8 +36,9 @@ pub use branch_name::BranchName;
 pub use cache_key::{AuthScopeHash, CacheKey};
 pub use command_kind::CommandKind;
 pub use commit_id::CommitId;
+pub use disk_space::DiskSpace;
 pub use error::{
-    Cause, ConflictCause, Countable, PlatformError, SandboxError, Subject, WorkspaceError,
+    Cause, ConflictCause, Countable, LockLoss, PlatformError, SandboxError, Subject, WorkspaceError,
 };
 pub use fencing::FencingToken;
 pub use ids::{
@@ -43,7 +46,7 @@ pub use ids::{
     ProviderKind, RuntimeId, TaskId, UserId, WorkerId, WorkspaceId,
 };
 pub use invalid::Invalid;
-pub use local_path::LocalPath;
+pub use local_path::{LocalPath, OWN_FOLDER};
 pub use mode::{Capabilities, WorkspaceMode};
 pub use moment::to_the_microsecond;
 pub use prepared_tree::{PreparedTree, PreparedTreeState};
@@ -53,5 +56,6 @@ pub use repo_url::{GitHost, RepoUrl};
 pub use request::WorkspaceRequest;
 pub use runtime::{Runtime, RuntimeState};
 pub use tree_path::TreePath;
+pub use url_scheme::{SchemeRefused, UrlScheme, UrlSchemes};
 pub use workspace::{Workspace, WorkspaceState};
 pub use workspace_key::{KeyParts, Purpose, WorkspaceKey};

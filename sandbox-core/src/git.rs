@@ -5,20 +5,24 @@
 //! machine's settings nor anything in a repository or tree decides what git runs: no hook, filter, file
 //! watcher, pager or foreign helper.
 //!
-//! **Where things lie**, below the root: `owner/repo/.bare` is a cache, `owner/repo/worktrees/NAME`
-//! holds a workspace, with its `tree` and its own `git` directory, and `owner/repo/prepared/NAME` a
-//! prepared one. What is being made or removed has a name that begins with a dot. A rename is the last
-//! step of making and the first of removing.
+//! **Where things lie**, below the root: `owner/repo/.bare` is a cache, `owner/repo/worktrees/NAME` holds
+//! a workspace, with its `tree` and its own `git` directory, `owner/repo/prepared/NAME` a prepared one,
+//! and `owner/repo/.saved/KEY` what was saved of one that went. What is being made or removed has a name
+//! that begins with `.new-` or `.old-`. A rename is the last step of making and the first of removing.
+//! `.sandbox` is nobody's repository, but holds what is ours.
 //!
 //! **Who has the objects.** A tree's git directory reads those of its cache and adds its own. The cache
 //! never drops one, which git itself guards (`extensions.preciousObjects`), so nothing has to be told
-//! to it about its trees.
+//! to it about its trees. All who may read a repository read its cache, in their runtimes too, so nothing
+//! of one user's edits is put there before it is pushed: what is saved has a repository of its own, which
+//! reads the cache's objects and which no runtime is given.
 
 mod caches;
 mod commits;
 mod credentials;
 mod differences;
 mod disk;
+mod guard;
 mod index_lock;
 mod layout;
 mod listing;
@@ -28,6 +32,7 @@ mod program;
 mod pushing;
 mod references;
 mod removal;
+mod restoring;
 mod said;
 mod saving;
 mod status;
@@ -38,6 +43,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocking_pool::BlockingPool;
+use crate::domain::OWN_FOLDER;
 use crate::ports::caches::GitError;
 use program::Git;
 
@@ -70,10 +76,12 @@ pub struct LocalGit {
 }
 
 impl LocalGit {
-    /// Makes the root if there is none, and looks at which git is installed.
+    /// Makes the root if there is none, removes sockets there whose process is gone, and looks at which
+    /// git is installed. From now on a shell waits for this process's end, however that comes, to end
+    /// the gits that it leaves.
     ///
     /// # Errors
-    /// `NoGit` when there is none or an old one, `Io` when the root can't be made.
+    /// `NoGit` when there is none or an old one, `Io` when the root can't be made or there is no `sh`.
     pub async fn open(
         root: PathBuf,
         times: GitTimes,
@@ -92,7 +100,12 @@ impl LocalGit {
                     .map_err(disk::failed("making the root", &made))
             })
             .await?;
-        let git = Git::new(times, pool);
+        let sockets = sockets_below(&root);
+        let swept = pool.run(move || credentials::sweep(&sockets)).await;
+        if let Err(error) = swept {
+            tracing::warn!(%error, "what a killed process left of a token's socket stays");
+        }
+        let git = Git::start(times, pool).await?;
         let version = git.version().await?;
         if version < VERSION_MIN {
             let (major, minor) = version;
@@ -107,4 +120,13 @@ impl LocalGit {
     pub fn root(&self) -> &Path {
         &self.root
     }
+
+    /// Where sockets of tokens are.
+    fn socket_folder(&self) -> PathBuf {
+        sockets_below(&self.root)
+    }
+}
+
+fn sockets_below(root: &Path) -> PathBuf {
+    root.join(OWN_FOLDER).join("run")
 }

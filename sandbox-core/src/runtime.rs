@@ -8,7 +8,12 @@
 //!
 //! We and that program talk by packets over a socket (`wire.rs`); a command's output comes through pipes
 //! of which it only hands the ends on. Both ends of the conversation are in this folder.
+//!
+//! The supervisor also sees to it that nothing outlives the lock on a tree's commands: it goes on while the
+//! process that ordered a command is stopped, and that process may have lost the lock meanwhile
+//! (`fence.rs`, `alarm.rs`).
 
+mod alarm;
 mod arguments;
 mod bubblewrap;
 mod cgroups;
@@ -17,6 +22,7 @@ mod confinement;
 mod connection;
 mod descriptors;
 mod execution;
+mod fence;
 mod launch;
 mod output;
 mod packets;

@@ -16,10 +16,11 @@ use jiff::Timestamp;
 use crate::blocking_pool::BlockingPool;
 use crate::domain::eviction::Limits;
 use crate::domain::{
-    FencingToken, ImageName, ProviderKind, SandboxError, Subject, WorkerId, Workspace, WorkspaceId,
+    FencingToken, ImageName, ProviderKind, SandboxError, Subject, UrlSchemes, WorkerId, Workspace,
+    WorkspaceId,
 };
 use crate::ports::caches::RepoCacheProvider;
-use crate::ports::locks::{LockClass, LockManager, LockName};
+use crate::ports::locks::{Hold, LockClass, LockManager, LockName};
 use crate::ports::platforms::GitPlatformProvider;
 use crate::ports::runtimes::{Network, Resources, RuntimeProvider};
 use crate::ports::store::{Precondition, SandboxStore, WorkspaceQuota};
@@ -38,6 +39,8 @@ mod prepared;
 mod readers;
 mod reconciling;
 mod removing;
+mod reserve;
+mod restoring;
 mod runtimes;
 mod sessions;
 mod sweeping;
@@ -49,6 +52,7 @@ pub use evicting::{EvictionOutcome, EvictionReport};
 pub use failure::ServiceError;
 pub use faults::{FaultPoint, Faults, UnknownFault};
 pub use reconciling::ReconcileReport;
+pub use reserve::{DiskRoom, RESERVE_BYTES, Reserve};
 pub use sessions::Session;
 
 /// What the service works with.
@@ -99,6 +103,8 @@ pub struct Settings {
     pub resources: Resources,
     /// What runtimes may reach.
     pub network: Network,
+    /// By which schemes repositories may be reached.
+    pub schemes: UrlSchemes,
     /// What kind of code host repositories are on.
     pub provider: ProviderKind,
     /// Leftovers on disk that are younger may be another worker's, who is at it now.
@@ -107,7 +113,8 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults: waits of 30 s (ten minutes for a clone), fetched within five minutes, 50 workspaces
-    /// of a user, 1000 in all, 100 runtimes of 4 GB, no network.
+    /// of a user, 1000 in all, 100 runtimes of 4 GB and two CPUs, no file of more than 10 GB, no network,
+    /// repositories by `https` alone.
     ///
     /// # Errors
     /// When `worker` isn't an id.
@@ -128,12 +135,15 @@ impl Settings {
             limits: Limits::default(),
             image: ImageName::parse("agent-sandbox").map_err(SandboxError::from)?,
             resources: Resources {
-                cpu_milli: None,
+                // What sandboxes of agents have: two CPUs, 4 GB, and 10 GB of disk, of which a limit
+                // on each file is the part that can be held up everywhere.
+                cpu_milli: Some(2000),
                 memory_mb: Some(4096),
-                file_mb: None,
+                file_mb: Some(10 * 1024),
                 processes_max: Some(1024),
             },
             network: Network::None,
+            schemes: UrlSchemes::default(),
             provider: ProviderKind::parse("git").map_err(SandboxError::from)?,
             leftover_age: Duration::from_secs(3600),
         })
@@ -184,8 +194,23 @@ impl SandboxService {
     where
         F: Future<Output = Result<T, ServiceError>> + Send,
     {
+        let work = |hold: Hold| work(hold.token);
+        self.under_hold(name, class, wait_max, work).await
+    }
+
+    /// The same for work that others do, too, and who have to be told under which lock.
+    async fn under_hold<T, F>(
+        &self,
+        name: &LockName,
+        class: LockClass,
+        wait_max: Duration,
+        work: impl FnOnce(Hold) -> F + Send,
+    ) -> Result<T, ServiceError>
+    where
+        F: Future<Output = Result<T, ServiceError>> + Send,
+    {
         let lease = self.adapters.locks.acquire(name, class, wait_max).await?;
-        let outcome = lease.run(work(lease.token())).await?;
+        let outcome = lease.run(work(lease.hold())).await?;
         if let Err(error) = lease.release().await {
             // The work was done while the lock was held, and its writes carry the token.
             tracing::warn!(%name, %error, "a lock wasn't given back, and ends by itself");

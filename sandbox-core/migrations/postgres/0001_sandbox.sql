@@ -48,6 +48,8 @@ CREATE TABLE sandbox_workspaces (
     size_bytes      bigint CHECK (size_bytes >= 0),
     version         bigint NOT NULL CHECK (version >= 1),
     token           bigint NOT NULL CHECK (token >= 0),
+    -- Of the lock on its commands; the other one is of its own.
+    commands_token  bigint NOT NULL CHECK (commands_token >= 0),
     created_at_us   bigint NOT NULL,
     updated_at_us   bigint NOT NULL,
     -- A key is never NULL: NULLs equal nothing, and a unique index would let any number of them in.

@@ -47,6 +47,8 @@ CREATE TABLE sandbox_workspaces (
     size_bytes      INTEGER CHECK (size_bytes >= 0),
     version         INTEGER NOT NULL CHECK (version >= 1),
     token           INTEGER NOT NULL CHECK (token >= 0),
+    -- Of the lock on its commands; the other one is of its own.
+    commands_token  INTEGER NOT NULL CHECK (commands_token >= 0),
     created_at_us   INTEGER NOT NULL,
     updated_at_us   INTEGER NOT NULL,
     -- A key is never NULL: NULLs equal nothing, and a unique index would let any number of them in.

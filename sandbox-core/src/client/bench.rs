@@ -80,6 +80,11 @@ impl From<ServiceError> for WorkbenchError {
                 doing: "measuring it",
                 source: Box::new(error),
             }),
+            error @ ServiceError::Reserve { .. } => Self::Sandbox(SandboxError::Unavailable {
+                service: "the disk",
+                doing: "keeping space back on it",
+                source: Box::new(error),
+            }),
         }
     }
 }

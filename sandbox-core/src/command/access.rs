@@ -2,11 +2,12 @@
 
 use unstall_sandbox_core::domain::{AuthToken, GitHost, RepoName, RepoUrl};
 
+use super::environment;
 use super::failure::Failure;
 
 /// Where a repository is when nobody says: on github.com, or on the host of `GITHUB_BASE_URL`.
 pub(crate) fn default_url(repo: &RepoName) -> Result<RepoUrl, Failure> {
-    match base_url() {
+    match base_url()? {
         Some(base) => {
             let text = format!("{}/{repo}.git", base.trim_end_matches('/'));
             Ok(RepoUrl::parse(&text)?)
@@ -17,10 +18,7 @@ pub(crate) fn default_url(repo: &RepoName) -> Result<RepoUrl, Failure> {
 
 /// The token of `GH_TOKEN`, if the URL leads to the host that it is for. Others never see it.
 pub(crate) fn token_for(url: &RepoUrl) -> Result<Option<AuthToken>, Failure> {
-    let Some(text) = std::env::var("GH_TOKEN")
-        .ok()
-        .filter(|text| !text.is_empty())
-    else {
+    let Some(text) = environment::text("GH_TOKEN")? else {
         return Ok(None);
     };
     if !is_for_host(&text_of_host()?, url) {
@@ -34,7 +32,7 @@ fn is_for_host(host: &GitHost, url: &RepoUrl) -> bool {
 }
 
 fn text_of_host() -> Result<GitHost, Failure> {
-    let Some(base) = base_url() else {
+    let Some(base) = base_url()? else {
         return Ok(GitHost::parse("github.com")?);
     };
     // The host of any repository there.
@@ -42,9 +40,8 @@ fn text_of_host() -> Result<GitHost, Failure> {
     Ok(RepoUrl::parse(&text)?.host().clone())
 }
 
-fn base_url() -> Option<String> {
-    let base = std::env::var("GITHUB_BASE_URL").ok();
-    base.filter(|base| !base.is_empty())
+fn base_url() -> Result<Option<String>, Failure> {
+    environment::text("GITHUB_BASE_URL")
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::{
     BaseRef, BranchName, ConversationId, ProjectId, RepoName, RepoUrl, TaskId, UserId,
     WorkspaceMode, WorkspaceRequest,
@@ -14,16 +13,17 @@ use super::access::{default_url, token_for};
 use super::arguments::{Acquire, Mode, Place};
 use super::document::{Content, WorkspaceDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop};
 
 /// Gets the workspace, and says where it is.
 pub(super) async fn acquire(
     place: &Place,
     task: &Acquire,
-    pool: BlockingPool,
+    ground: &Ground,
 ) -> Result<Outcome, Failure> {
     let mut request = request_of(task)?;
-    let workshop = Workshop::open(place, Need::Changing, pool).await?;
+    let workshop = Workshop::open(place, Need::Changing, ground).await?;
     let service = &workshop.service;
     if task.base.is_none() {
         request.base_ref = main_branch(service, &request).await?;
@@ -42,7 +42,7 @@ pub(super) async fn acquire(
     Ok(Outcome {
         text,
         content,
-        is_bad: false,
+        ..Outcome::default()
     })
 }
 

@@ -12,7 +12,7 @@ const TEN_YEARS_S: u64 = 10 * 366 * 24 * 60 * 60;
 ///
 /// Without PostgreSQL and Redis one command at a time has the root to itself; with both, any number of
 /// processes work below one root. Exit codes: 0 done, 1 the command that was run failed or the doctor
-/// found something, 2 a mistake or something that is missing.
+/// found something, 2 a mistake or something that is missing, 130 and 143 stopped by SIGINT or SIGTERM.
 #[derive(Debug, Parser)]
 #[command(
     name = "unstall-sandbox",
@@ -64,6 +64,16 @@ pub(crate) struct Place {
         hide_env_values = true
     )]
     pub(crate) redis_url: Option<String>,
+    /// Reach repositories by this scheme, too: `file` (with the rights of this process), `ssh` (with its
+    /// user's keys) or `http` (on this machine) [default: https alone]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SCHEME",
+        env = "UNSTALL_SANDBOX_SCHEMES",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_scheme: Vec<String>,
     /// Print one JSON document on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -82,7 +92,7 @@ pub(crate) enum Task {
     Diff(Diff),
     /// Commit a workspace's changes
     Commit(Commit),
-    /// Let go what is idle, or a workspace; changes are saved first
+    /// Let go what is idle, or a workspace; changes are saved first, ignored files aren't
     Evict(Evict),
     /// See whether all that is needed is there
     Doctor,
@@ -119,7 +129,7 @@ pub(crate) enum Mode {
 #[command(
     after_help = "Examples:\n  unstall-sandbox acquire octo/hello --conversation 7\n  \
                         unstall-sandbox acquire octo/hello --mode analysis --base v1.2\n  \
-                        unstall-sandbox acquire octo/hello --url file:///srv/hello --branch fix --create-branch"
+                        unstall-sandbox acquire octo/hello --url file:///srv/hello --allow-scheme file --branch fix --create-branch"
 )]
 pub(crate) struct Acquire {
     /// The repository: owner/repo

@@ -1,6 +1,5 @@
 //! `diff` and `commit`: what a workspace holds, and what is made of it.
 
-use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::{BaseRef, SandboxError, Subject};
 use unstall_sandbox_core::ports::workspaces::{CommitIdentity, DiffBase};
 use unstall_sandbox_core::service::CommitOrder;
@@ -10,23 +9,20 @@ use super::access::token_for;
 use super::arguments::{Commit, Diff, Place};
 use super::document::{CommitDocument, Content, DiffDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop, workspace_id};
 
 /// As much of a patch as somebody may want to read or pipe.
 const PATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Shows a workspace's difference.
-pub(super) async fn diff(
-    place: &Place,
-    task: &Diff,
-    pool: BlockingPool,
-) -> Result<Outcome, Failure> {
+pub(super) async fn diff(place: &Place, task: &Diff, ground: &Ground) -> Result<Outcome, Failure> {
     let id = workspace_id(&task.workspace)?;
     let base = match &task.base {
         Some(base) => DiffBase::ForkOf(BaseRef::parse(base)?),
         None => DiffBase::Head,
     };
-    let workshop = Workshop::open(place, Need::Looking, pool).await?;
+    let workshop = Workshop::open(place, Need::Looking, ground).await?;
     let diff = workshop.service.diff(id, &base, PATCH_BYTES_MAX).await?;
     let diff = DiffDocument {
         patch: diff.text,
@@ -38,7 +34,7 @@ pub(super) async fn diff(
             diff: Some(diff),
             ..Content::default()
         },
-        is_bad: false,
+        ..Outcome::default()
     })
 }
 
@@ -46,11 +42,11 @@ pub(super) async fn diff(
 pub(super) async fn commit(
     place: &Place,
     task: &Commit,
-    pool: BlockingPool,
+    ground: &Ground,
 ) -> Result<Outcome, Failure> {
     let id = workspace_id(&task.workspace)?;
     let identity = CommitIdentity::new(&task.author_name, &task.author_email)?;
-    let workshop = Workshop::open(place, Need::Changing, pool).await?;
+    let workshop = Workshop::open(place, Need::Changing, ground).await?;
     let service = &workshop.service;
     let order = CommitOrder {
         message: task.message.clone(),
@@ -78,6 +74,6 @@ pub(super) async fn commit(
             }),
             ..Content::default()
         },
-        is_bad: false,
+        ..Outcome::default()
     })
 }

@@ -8,21 +8,22 @@ use unstall_sandbox_core::domain::{WorkspaceId, WorkspaceState};
 use unstall_sandbox_core::ports::locks::{LockClass, LockName};
 use unstall_sandbox_core::ports::runtimes::{Isolation, RuntimeProvider};
 use unstall_sandbox_core::runtime::{Bubblewrap, BubblewrapSettings, SupervisorProgram};
-use unstall_sandbox_core::service::ServiceError;
+use unstall_sandbox_core::service::{DiskRoom, RESERVE_BYTES, ServiceError};
 
 use super::Outcome;
 use super::arguments::Place;
 use super::document::{Content, FindingDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop};
 
 /// A lock that nobody else wants is to be had in less.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Looks at everything.
-pub(super) async fn look(place: &Place, pool: BlockingPool) -> Result<Outcome, Failure> {
+pub(super) async fn look(place: &Place, ground: &Ground) -> Result<Outcome, Failure> {
     let mut findings = Vec::new();
-    match Workshop::open(place, Need::Looking, pool.clone()).await {
+    match Workshop::open(place, Need::Looking, ground).await {
         Ok(workshop) => {
             let found = format!("below {}", workshop.root.display());
             findings.push(well("git and root", found));
@@ -30,8 +31,8 @@ pub(super) async fn look(place: &Place, pool: BlockingPool) -> Result<Outcome, F
         }
         Err(failure) => findings.push(finding("git, store and locks", Err(failure.to_string()))),
     }
-    findings.push(finding("runtime", look_at_runtime(&pool).await));
-    let waits = pool.queue_waits();
+    findings.push(finding("runtime", look_at_runtime(ground.pool()).await));
+    let waits = ground.pool().queue_waits();
     let found = format!(
         "{} pieces of work, of which 99 % waited {} µs at most for a thread, the longest {} µs",
         waits.begun, waits.p99_us, waits.max_us
@@ -49,6 +50,7 @@ pub(super) async fn look(place: &Place, pool: BlockingPool) -> Result<Outcome, F
             ..Content::default()
         },
         is_bad,
+        ..Outcome::default()
     })
 }
 
@@ -84,6 +86,31 @@ async fn look_at_service(workshop: &Workshop, findings: &mut Vec<FindingDocument
         )
     });
     findings.push(finding("disk", disk.map_err(|error| error.to_string())));
+    let room = match service.disk_room().await {
+        Ok(room) => room_found(room),
+        Err(error) => Err(error.to_string()),
+    };
+    findings.push(finding("free space", room));
+}
+
+/// Is there room to work in, and is there some kept back for the moment in which there is none?
+fn room_found(room: DiskRoom) -> Result<String, String> {
+    let DiskRoom { space, kept_bytes } = room;
+    let found = format!(
+        "{} bytes are free, and {kept_bytes} of {RESERVE_BYTES} are kept back for a full disk",
+        space.available_bytes
+    );
+    if space.is_full() {
+        Err(format!(
+            "the disk counts as full: {found}; make room, or let go what nobody needs (unstall-sandbox evict)"
+        ))
+    } else if kept_bytes < RESERVE_BYTES {
+        Err(format!(
+            "{found}; make room, and the next command keeps the rest back"
+        ))
+    } else {
+        Ok(found)
+    }
 }
 
 async fn look_at_locks(workshop: &Workshop) -> Result<String, ServiceError> {
@@ -110,15 +137,19 @@ async fn look_at_runtime(pool: &BlockingPool) -> Result<String, String> {
         system_call_filter,
         landlock,
         cgroup,
+        cpu,
+        file_size,
         read_only_mounts,
     } = provider.capabilities().isolation;
     let word = |is_on| if is_on { "yes" } else { "no" };
     Ok(format!(
-        "bubblewrap: namespaces {}, system calls filtered {}, landlock {}, limits of all processes together {}, read-only mounts {}",
+        "bubblewrap: namespaces {}, system calls filtered {}, landlock {}, limits of all processes together {}, of processor time {}, of file sizes {}, read-only mounts {}",
         word(namespaces),
         word(system_call_filter),
         word(landlock),
         word(cgroup),
+        word(cpu),
+        word(file_size),
         word(read_only_mounts)
     ))
 }

@@ -19,9 +19,9 @@ pub(super) struct Document {
     command: String,
     /// `pass` or `regression` where something is judged: a command that was run, what the doctor found.
     verdict: Option<&'static str>,
-    /// 0 done, 1 what was run failed or the doctor found something, 2 usage or set-up.
+    /// 0 done, 1 what was run failed or the doctor found something, 2 usage or set-up, 130 or 143 stopped.
     exit_code: u8,
-    /// What went wrong, when the exit code is 2.
+    /// What went wrong, when the exit code is 2 or more.
     error: Option<ErrorDocument>,
     #[serde(flatten)]
     content: Content,
@@ -253,7 +253,9 @@ impl EvictionDocument {
             let (word, note) = match outcome {
                 EvictionOutcome::Kept => ("kept", None),
                 EvictionOutcome::WouldGo => ("would_go", None),
-                EvictionOutcome::Gone { saved } => ("gone", saved.clone()),
+                EvictionOutcome::Gone { saved } => {
+                    ("gone", saved.as_ref().map(ToString::to_string))
+                }
                 EvictionOutcome::Skipped(why) => ("skipped", Some(why.clone())),
                 EvictionOutcome::Failed(why) => ("failed", Some(why.clone())),
             };

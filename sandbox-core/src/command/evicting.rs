@@ -1,30 +1,30 @@
 //! `evict`: lets go what should go, or a workspace that is named.
 
 use jiff::Timestamp;
-use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::eviction::{Limits, Target};
 
 use super::Outcome;
 use super::arguments::{Evict, Place};
 use super::document::{Content, EvictionDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop, workspace_id};
 
 /// Evicts, or says what would be evicted.
 pub(super) async fn evict(
     place: &Place,
     task: &Evict,
-    pool: BlockingPool,
+    ground: &Ground,
 ) -> Result<Outcome, Failure> {
     let limits = limits_of(task);
-    let workshop = Workshop::open_with(place, Need::Changing, limits, pool).await?;
+    let workshop = Workshop::open_with(place, Need::Changing, limits, ground).await?;
     let service = &workshop.service;
     let eviction = match &task.workspace {
         Some(text) => {
             let id = workspace_id(text)?;
             let saved = service.destroy_workspace(id).await?;
             let target = Target::Workspace(id).to_string();
-            EvictionDocument::of_one(target, saved.map(|saved| saved.reference))
+            EvictionDocument::of_one(target, saved.map(|saved| saved.to_string()))
         }
         None => EvictionDocument::of(&service.evict(Timestamp::now(), task.dry_run).await?),
     };
@@ -38,7 +38,7 @@ pub(super) async fn evict(
             eviction: Some(eviction),
             ..Content::default()
         },
-        is_bad: false,
+        ..Outcome::default()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Why a command ended with 2: each says what to do.
+//! Why a command wasn't done: each says what to do.
 
 use std::error::Error;
 use std::io;
@@ -10,6 +10,8 @@ use unstall_sandbox_core::locks::ConnectError;
 use unstall_sandbox_core::ports::caches::GitError;
 use unstall_sandbox_core::service::{ServiceError, UnknownFault};
 use unstall_sandbox_core::stores::OpenError;
+
+use super::signals::StopSignal;
 
 /// A mistake in the command line or in what it names, or something that is missing.
 pub(crate) const EXIT_CODE: u8 = 2;
@@ -67,11 +69,21 @@ pub(crate) enum Failure {
         source: io::Error,
     },
     /// It was stopped.
-    #[error("stopped by a signal; what it had begun was ended")]
-    Interrupted,
+    #[error(
+        "stopped by {0}: what it had begun was ended, and what is left half-done the next command mends"
+    )]
+    Stopped(StopSignal),
 }
 
 impl Failure {
+    /// What the process exits with.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Stopped(signal) => signal.exit_code(),
+            _ => EXIT_CODE,
+        }
+    }
+
     /// What led to it, the nearest first.
     pub(crate) fn causes(&self) -> Vec<String> {
         let mut causes = Vec::new();

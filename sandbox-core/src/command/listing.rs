@@ -1,16 +1,15 @@
 //! `ls`: lists workspaces.
 
-use unstall_sandbox_core::blocking_pool::BlockingPool;
-
 use super::Outcome;
 use super::arguments::Place;
 use super::document::{Content, WorkspaceDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop};
 
 /// Lists them in the order in which they were made.
-pub(super) async fn list(place: &Place, pool: BlockingPool) -> Result<Outcome, Failure> {
-    let workshop = Workshop::open(place, Need::Looking, pool).await?;
+pub(super) async fn list(place: &Place, ground: &Ground) -> Result<Outcome, Failure> {
+    let workshop = Workshop::open(place, Need::Looking, ground).await?;
     let service = &workshop.service;
     let rows = service.all_workspaces().await?;
     let documents = rows.iter().map(|row| WorkspaceDocument::of(service, row));
@@ -28,6 +27,6 @@ pub(super) async fn list(place: &Place, pool: BlockingPool) -> Result<Outcome, F
             workspaces: Some(workspaces),
             ..Content::default()
         },
-        is_bad: false,
+        ..Outcome::default()
     })
 }

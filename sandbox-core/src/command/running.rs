@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::CommandKind;
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, ExecResult};
 use unstall_sandbox_core::service::CommandOrder;
@@ -12,16 +10,13 @@ use super::Outcome;
 use super::arguments::{Exec, Kind, Place};
 use super::document::{Content, RunDocument};
 use super::failure::Failure;
+use super::ground::Ground;
 use super::workshop::{Need, Workshop, workspace_id};
 
-/// Runs the command; a signal to us ends it.
-pub(super) async fn exec(
-    place: &Place,
-    task: &Exec,
-    pool: BlockingPool,
-) -> Result<Outcome, Failure> {
+/// Runs the command.
+pub(super) async fn exec(place: &Place, task: &Exec, ground: &Ground) -> Result<Outcome, Failure> {
     let id = workspace_id(&task.workspace)?;
-    let workshop = Workshop::open(place, Need::Running, pool).await?;
+    let workshop = Workshop::open(place, Need::Running, ground).await?;
     let mut request = ExecRequest::new(task.command.iter().cloned());
     request.timeout = Duration::from_secs(task.timeout_s);
     let kind = task.kind.map(|kind| match kind {
@@ -31,14 +26,7 @@ pub(super) async fn exec(
         Kind::Test => CommandKind::Test,
     });
     let order = CommandOrder { request, kind };
-    let mut terminated = signal(SignalKind::terminate()).map_err(Failure::Runtime)?;
-    let done = tokio::select! {
-        done = workshop.service.exec(id, order) => done.map_err(Failure::from),
-        _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
-        _ = terminated.recv() => Err(Failure::Interrupted),
-    };
-    workshop.service.close().await?;
-    Ok(told(&done?))
+    Ok(told(&workshop.service.exec(id, order).await?))
 }
 
 fn told(result: &ExecResult) -> Outcome {
@@ -49,15 +37,15 @@ fn told(result: &ExecResult) -> Outcome {
         timed_out: result.timed_out,
         is_truncated: result.truncated,
     };
-    let mut text = run.stdout.clone();
-    text.push_str(&run.stderr);
+    let mut complaint = run.stderr.clone();
     if run.timed_out {
-        text.push_str("(killed for its time)\n");
+        complaint.push_str("(killed for its time)\n");
     } else if run.exit_code != 0 {
-        text.push_str(&format!("(exit code {})\n", run.exit_code));
+        complaint.push_str(&format!("(exit code {})\n", run.exit_code));
     }
     Outcome {
-        text,
+        text: run.stdout.clone(),
+        complaint,
         is_bad: run.exit_code != 0,
         content: Content {
             run: Some(run),

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::eviction::Limits;
-use unstall_sandbox_core::domain::{BackendKind, WorkerId, WorkspaceId};
+use unstall_sandbox_core::domain::{BackendKind, UrlScheme, UrlSchemes, WorkerId, WorkspaceId};
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::locks::{LeaseTimes, LocalLocks, RedisLocks};
 use unstall_sandbox_core::ports::locks::LockManager;
 use unstall_sandbox_core::ports::runtimes::RuntimeProvider;
 use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::runtime::{Bubblewrap, BubblewrapSettings, SupervisorProgram};
-use unstall_sandbox_core::service::{Adapters, Faults, SandboxService, Settings};
+use unstall_sandbox_core::service::{Adapters, Faults, Reserve, SandboxService, Settings};
 use unstall_sandbox_core::stores::{PostgresStore, SqliteStore};
 use uuid::Uuid;
 
 use super::arguments::Place;
+use super::environment;
 use super::failure::Failure;
+use super::ground::Ground;
 use super::idle_runtimes::IdleRuntimes;
 use super::root_lock::RootLock;
 
@@ -27,7 +29,7 @@ const KIND: &str = "bubblewrap";
 
 /// What a command needs of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(super) enum Need {
     /// It only looks at records and trees.
     Looking,
     /// It changes them, so that what an earlier process left is mended first.
@@ -37,32 +39,29 @@ pub(crate) enum Need {
 }
 
 /// The service, opened.
-pub(crate) struct Workshop {
+pub(super) struct Workshop {
     pub(crate) service: Arc<SandboxService>,
     pub(crate) root: PathBuf,
     /// `SQLite` or `PostgreSQL`.
     pub(crate) store_kind: &'static str,
-    _lock: Option<RootLock>,
 }
 
 impl Workshop {
     /// Opens all that a command needs.
-    pub(crate) async fn open(
-        place: &Place,
-        need: Need,
-        pool: BlockingPool,
-    ) -> Result<Self, Failure> {
-        Self::open_with(place, need, Limits::default(), pool).await
+    pub(super) async fn open(place: &Place, need: Need, ground: &Ground) -> Result<Self, Failure> {
+        Self::open_with(place, need, Limits::default(), ground).await
     }
 
     /// The same, with other times after which things go.
-    pub(crate) async fn open_with(
+    pub(super) async fn open_with(
         place: &Place,
         need: Need,
         limits: Limits,
-        pool: BlockingPool,
+        ground: &Ground,
     ) -> Result<Self, Failure> {
+        let pool = ground.pool().clone();
         let servers = servers_of(place)?;
+        let schemes = schemes_of(place)?;
         let git = LocalGit::open(root_of(place)?, GitTimes::default(), pool.clone()).await?;
         let root = git.root().to_owned();
         let is_alone = servers.is_none();
@@ -70,6 +69,9 @@ impl Workshop {
             Need::Changing | Need::Running if is_alone => Some(RootLock::wait(&root, &pool).await?),
             _ => None,
         };
+        // A store on a full disk can't even be opened. The space is kept back again below.
+        let reserve = Reserve::below(&root, pool.clone());
+        reserve.give_up_if_full().await?;
         let (store, locks, store_kind): (Arc<dyn SandboxStore>, Arc<dyn LockManager>, _) =
             match servers {
                 Some((database_url, redis_url)) => {
@@ -97,16 +99,19 @@ impl Workshop {
             platform: None,
             pool,
         };
-        let service = SandboxService::new(adapters, settings(&root, is_alone, limits)?, faults()?);
+        let mut settings = settings(&root, is_alone, limits)?;
+        settings.schemes = schemes;
+        let service = SandboxService::new(adapters, settings, faults()?);
         let service = Arc::new(service);
-        if need != Need::Looking {
-            service.reconcile().await?;
+        ground.keep(Arc::clone(&service), need, lock);
+        match need {
+            Need::Looking => service.renew_reserve().await,
+            Need::Changing | Need::Running => drop(service.reconcile().await?),
         }
         Ok(Self {
             service,
             root,
             store_kind,
-            _lock: lock,
         })
     }
 }
@@ -138,6 +143,16 @@ fn servers_of(place: &Place) -> Result<Option<(&str, &str)>, Failure> {
     }
 }
 
+/// `https`, and what else was allowed.
+fn schemes_of(place: &Place) -> Result<UrlSchemes, Failure> {
+    let words = place.allow_scheme.iter().map(|word| word.trim());
+    let mut schemes = UrlSchemes::default();
+    for word in words.filter(|word| !word.is_empty()) {
+        schemes = schemes.and(UrlScheme::parse(word)?);
+    }
+    Ok(schemes)
+}
+
 fn root_of(place: &Place) -> Result<PathBuf, Failure> {
     if let Some(root) = &place.root {
         return Ok(root.clone());
@@ -152,10 +167,8 @@ fn root_of(place: &Place) -> Result<PathBuf, Failure> {
 }
 
 async fn runtimes(need: Need, pool: &BlockingPool) -> Result<Arc<dyn RuntimeProvider>, Failure> {
-    if let Some(other) = std::env::var("SANDBOX_RUNTIME_PROVIDER")
-        .ok()
-        .filter(|it| it != KIND)
-    {
+    let asked = environment::text("SANDBOX_RUNTIME_PROVIDER")?;
+    if let Some(other) = asked.filter(|it| it != KIND) {
         return Err(Failure::Usage(format!(
             "there is no runtime provider {other:?}; {KIND} is the only one: unset SANDBOX_RUNTIME_PROVIDER"
         )));
@@ -178,8 +191,8 @@ fn settings(root: &Path, is_alone: bool, limits: Limits) -> Result<Settings, Fai
 }
 
 fn faults() -> Result<Faults, Failure> {
-    match std::env::var(FAULT) {
-        Ok(name) if !name.is_empty() => Ok(Faults::at(&name)?),
-        _ => Ok(Faults::none()),
+    match environment::text(FAULT)? {
+        Some(name) => Ok(Faults::at(&name)?),
+        None => Ok(Faults::none()),
     }
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{
     BaseRef, BranchName, CacheId, CacheKey, GitHost, Invalid, PreparedTreeId, RepoName, RuntimeId,
-    RuntimeState, WorkspaceId, WorkspaceKey,
+    RuntimeState, SchemeRefused, WorkspaceId, WorkspaceKey,
 };
 
 /// An adapter's own error, kept for the log. It must hold no secret.
@@ -141,6 +141,22 @@ pub enum ConflictCause {
     },
 }
 
+/// By what a runtime has seen that the lock of a command's holder is another's, or may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LockLoss {
+    /// Somebody's command came who got the lock later.
+    #[error("token {newest} came after its token {given}")]
+    NewerToken {
+        /// The token under which it was ordered.
+        given: u64,
+        /// The newer one.
+        newest: u64,
+    },
+    /// Its lease ran out without having been prolonged.
+    #[error("its lease ran out")]
+    LeaseEnded,
+}
+
 /// What can go wrong with workspaces, runtimes and the stores that keep them.
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -199,6 +215,17 @@ pub enum SandboxError {
         /// Why, and what to do.
         reason: &'static str,
     },
+    /// The lock under which a command ran, or was to run, was lost. Nothing of it runs any more; what it
+    /// had written is there.
+    #[error(
+        "the command {command:?} was ended, or never begun, since its lock was lost: {loss}; acquire it anew, and look at what is there before going on"
+    )]
+    LockLost {
+        /// The program, without its arguments, which may hold a secret.
+        command: String,
+        /// By what that was seen.
+        loss: LockLoss,
+    },
     /// The runtime can't run anything now.
     #[error("runtime {runtime} is {state}; start it first, or get a new one")]
     NotRunning {
@@ -229,6 +256,9 @@ pub enum SandboxError {
     /// Something given isn't what it should be.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// The repository is reached by a scheme that isn't allowed here.
+    #[error(transparent)]
+    Scheme(#[from] SchemeRefused),
 }
 
 impl SandboxError {
@@ -258,6 +288,38 @@ pub enum WorkspaceError {
     /// It has changes that would be lost.
     #[error("workspace {0} has uncommitted changes; commit them, or ask for them to be saved")]
     Dirty(WorkspaceId),
+    /// It should go, and what it holds can't be saved.
+    #[error("workspace {workspace} stays, because its changes can't be saved: {reason}")]
+    EvictionBlocked {
+        /// Which.
+        workspace: WorkspaceId,
+        /// Why they can't, and what to do.
+        reason: String,
+    },
+    /// Its tree isn't where it should be, and edits were in it that nobody has saved.
+    #[error(
+        "the tree at {path} with uncommitted changes is gone; put it back there, or give it up by \
+         `unstall-sandbox evict {workspace}` and ask again"
+    )]
+    TreeLost {
+        /// Which.
+        workspace: WorkspaceId,
+        /// Where its tree should be.
+        path: String,
+    },
+    /// What was saved of it when its tree went can't be laid over a new one. It is still there.
+    #[error(
+        "the edits that were saved as {reference} can't be laid over a new tree: {source}; \
+         `git fetch {store} {reference}` gets them into any clone, and without {store} the next tree starts anew"
+    )]
+    SavedEditsUnusable {
+        /// The hidden ref that names them.
+        reference: String,
+        /// The full path of the repository that has it.
+        store: String,
+        /// Why they can't.
+        source: Cause,
+    },
     /// Its repository's cache can't be used.
     #[error("the repository cache of {key} is unavailable for {base}: {source}; try again later")]
     RepoCacheUnavailable {
@@ -337,6 +399,16 @@ mod tests {
              answers"
         );
         assert!(Error::source(&unavailable).is_some());
+        let loss = LockLoss::NewerToken {
+            given: 3,
+            newest: 5,
+        };
+        let lost = SandboxError::LockLost {
+            command: "make".to_owned(),
+            loss,
+        };
+        let text = lost.to_string();
+        assert!(text.contains("\"make\"") && text.contains("token 5 came after its token 3"));
     }
 
     #[test]
@@ -349,6 +421,20 @@ mod tests {
             };
             assert!(cause.to_string().contains(word), "{cause}");
         }
+    }
+
+    #[test]
+    fn what_was_saved_and_cannot_be_used_is_named_with_the_way_to_get_it() {
+        let unusable = WorkspaceError::SavedEditsUnusable {
+            reference: "refs/sandbox/evicted/1".to_owned(),
+            store: "/srv/o/r/.saved/1".to_owned(),
+            source: "an object is missing".into(),
+        };
+        let told = unusable.to_string();
+        assert!(
+            told.contains("missing; `git fetch /srv/o/r/.saved/1 refs/sandbox/evicted/1`"),
+            "{told}"
+        );
     }
 
     #[test]

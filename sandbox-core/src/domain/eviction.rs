@@ -1,8 +1,9 @@
 //! What goes and what stays: decisions over facts, each with its reason in words.
 //!
-//! The order of going is fixed ([`Tier`]): idle runtimes, clean working trees past their time, dirty
-//! ones only under disk pressure and after their changes were saved, repository caches last. What is
-//! pinned, in use or about to be made never goes.
+//! The order of going is fixed ([`Tier`]): idle runtimes, clean working trees past their time or under
+//! disk pressure, dirty ones only under disk pressure, where the clean ones weren't enough, and after
+//! their changes were saved, repository caches last. What is pinned, in use or about to be made never
+//! goes.
 
 use std::fmt;
 
@@ -37,7 +38,7 @@ pub struct Limits {
     pub pressure_idle_ms: u64,
     /// What trees and caches may take together. With 0 there is never any pressure.
     pub volume_bytes: u64,
-    /// From this share of the volume on, dirty trees of tasks go.
+    /// From this share of the volume on, clean trees go before their time, and then dirty ones of tasks.
     pub pressure_percent: u32,
     /// From this share of the volume on, dirty trees of edits go, and then caches.
     pub severe_pressure_percent: u32,
@@ -132,7 +133,8 @@ pub enum Action {
     DestroyRuntime,
     /// Remove the workspace's tree.
     EvictWorkspace {
-        /// Its uncommitted changes go to a hidden ref before; if that fails, it stays.
+        /// Its uncommitted changes, but no ignored files, go to a hidden ref before; if that fails, it
+        /// stays.
         save_first: bool,
     },
     /// Remove the repository's cache.
@@ -325,7 +327,7 @@ impl Scene<'_> {
             ));
         }
         let reason = format!(
-            "unused for {idle}, and {fill} are {severity} ({percent} %): its changes are saved first"
+            "unused for {idle}, and {fill} are {severity} ({percent} %): its changes are saved first, ignored files aren't"
         );
         (Action::EvictWorkspace { save_first: true }, reason)
     }
@@ -333,24 +335,34 @@ impl Scene<'_> {
     fn clean_workspace(&self, facts: &WorkspaceFacts) -> (Action, String) {
         let idle_ms = self.idle_ms(facts.last_used_at);
         let (idle, limit) = (Span(idle_ms), Span(self.limits.workspace_ttl_ms));
+        let goes = Action::EvictWorkspace { save_first: false };
+        if self.limits.workspace_ttl_ms > 0 && idle_ms > self.limits.workspace_ttl_ms {
+            let reason = format!("clean and unused for {idle}, where {limit} are allowed");
+            return (goes, reason);
+        }
+        let percent = self.limits.pressure_percent;
+        if idle_ms > self.limits.pressure_idle_ms && self.is_full(percent) {
+            let fill = self.fill();
+            let reason =
+                format!("clean and unused for {idle}, and {fill} are pressure ({percent} %)");
+            return (goes, reason);
+        }
         if self.limits.workspace_ttl_ms == 0 {
             return keep("it is clean, and may be unused for any time".to_owned());
         }
-        if idle_ms <= self.limits.workspace_ttl_ms {
-            return keep(format!(
-                "it is clean and unused for {idle}; {limit} are allowed"
-            ));
-        }
-        let reason = format!("clean and unused for {idle}, where {limit} are allowed");
-        (Action::EvictWorkspace { save_first: false }, reason)
+        keep(format!(
+            "it is clean and unused for {idle}; {limit} are allowed"
+        ))
     }
 
     fn cache(&self, facts: &CacheFacts) -> (Action, String) {
         if facts.state != RepoCacheState::Ready {
             return keep(format!("it is {}", facts.state));
         }
-        if facts.uses > 0 {
-            return keep(format!("{} trees stand on it", facts.uses));
+        match facts.uses {
+            0 => {}
+            1 => return keep("1 tree stands on it".to_owned()),
+            uses => return keep(format!("{uses} trees stand on it")),
         }
         let idle_ms = self.idle_ms(facts.last_used_at);
         let (idle, limit) = (Span(idle_ms), Span(self.limits.cache_stale_ms));

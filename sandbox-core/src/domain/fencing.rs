@@ -4,8 +4,9 @@ use std::fmt;
 
 /// What a lock gives to whoever holds it: later holders have larger ones.
 ///
-/// A row remembers the largest token that has written it, and refuses smaller ones. So a holder that
-/// was paused beyond the end of its lease can't undo what its successor did.
+/// A row remembers the largest token that has written it, and refuses smaller ones; so does a runtime
+/// with those under which commands came. So a holder that was paused beyond the end of its lease can't undo
+/// what its successor did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::Invalid;
 
+/// The folder at the root in which the sandbox keeps what is its own. No owner of a repository is called so.
+pub const OWN_FOLDER: &str = ".sandbox";
+
 const KIND: &str = "path below the root";
 
 /// Bytes of a path: a quarter of Linux' PATH_MAX, so that the root and a repository's own files fit.

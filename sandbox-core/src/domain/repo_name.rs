@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Invalid;
+use super::{Invalid, OWN_FOLDER};
 
 const KIND: &str = "repository name";
 
@@ -21,7 +21,8 @@ impl RepoName {
     ///
     /// # Errors
     /// When there aren't exactly two parts, or one of them is empty, longer than 100 bytes, begins with
-    /// a dash, is `.`, holds `..`, or has other characters than letters and digits of ASCII, `.`, `_`, `-`.
+    /// a dash, is `.`, holds `..`, or has other characters than letters and digits of ASCII, `.`, `_`, `-`;
+    /// and when the owner is `.sandbox`, which is the name of a folder beside those of owners.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |reason| Err(Invalid::new(KIND, text, reason));
         let Some((owner, name)) = text.split_once('/') else {
@@ -35,6 +36,9 @@ impl RepoName {
         }
         if name.ends_with(".git") {
             return refuse("it must end with .git once at most");
+        }
+        if owner.eq_ignore_ascii_case(OWN_FOLDER) {
+            return refuse("its owner must not be .sandbox, which is the sandbox's own folder");
         }
         Ok(Self {
             text: format!("{owner}/{name}"),
@@ -134,6 +138,7 @@ mod tests {
             "öcto/x",
             "octo/x.git.git",
             "octo/x?y",
+            ".Sandbox/x",
             "octo/x:y",
         ] {
             assert!(RepoName::parse(text).is_err(), "{text:?}");

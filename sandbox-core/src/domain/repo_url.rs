@@ -5,7 +5,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::digest::digest_hex;
-use super::{Invalid, RepoName};
+use super::{Invalid, RepoName, UrlScheme};
 
 const KIND: &str = "repository URL";
 const FORM: &str =
@@ -57,13 +57,15 @@ impl fmt::Display for GitHost {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RepoUrl {
     text: String,
+    scheme: UrlScheme,
     host: GitHost,
     repo: Option<RepoName>,
 }
 
 impl RepoUrl {
     /// Takes a URL of the schemes `https`, `ssh`, `file`, and `http` for this machine only, since
-    /// elsewhere it would carry tokens in the clear.
+    /// elsewhere it would carry tokens in the clear. Which of these are used is a deployment's matter:
+    /// see [`UrlSchemes`](super::UrlSchemes).
     ///
     /// # Errors
     /// When it is something else, has a password, a token, a query or a fragment, or leads to no
@@ -84,8 +86,9 @@ impl RepoUrl {
             return refuse("it must have neither ? nor #");
         }
         match url.scheme() {
-            "https" | "ssh" => Self::of_host(&url),
-            "http" if is_loopback(&url) => Self::of_host(&url),
+            "https" => Self::of_host(&url, UrlScheme::Https),
+            "ssh" => Self::of_host(&url, UrlScheme::Ssh),
+            "http" if is_loopback(&url) => Self::of_host(&url, UrlScheme::Http),
             "http" => refuse("http carries tokens in the clear: use https"),
             "file" => Self::of_folder(&url),
             _ => refuse(FORM),
@@ -97,6 +100,7 @@ impl RepoUrl {
     pub fn github(repo: &RepoName) -> Self {
         Self {
             text: format!("https://github.com/{repo}.git"),
+            scheme: UrlScheme::Https,
             host: GitHost("github.com".to_owned()),
             repo: Some(repo.clone()),
         }
@@ -106,6 +110,12 @@ impl RepoUrl {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Its scheme.
+    #[must_use]
+    pub fn scheme(&self) -> UrlScheme {
+        self.scheme
     }
 
     /// Its host. A folder of this machine counts as a host of its own, so that two folders with
@@ -121,11 +131,11 @@ impl RepoUrl {
         self.repo.as_ref()
     }
 
-    fn of_host(url: &Url) -> Result<Self, Invalid> {
+    fn of_host(url: &Url, scheme: UrlScheme) -> Result<Self, Invalid> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let user = url.username();
         let may_have_user =
-            url.scheme() == "ssh" && !user.starts_with('-') && user.chars().all(is_plain);
+            scheme == UrlScheme::Ssh && !user.starts_with('-') && user.chars().all(is_plain);
         if url.password().is_some() || !(user.is_empty() || may_have_user) {
             return Err(Invalid::unshown(
                 KIND,
@@ -135,7 +145,7 @@ impl RepoUrl {
         let name = url.host_str().unwrap_or_default();
         let port = url
             .port()
-            .filter(|port| url.scheme() != "ssh" || *port != SSH_PORT);
+            .filter(|port| scheme != UrlScheme::Ssh || *port != SSH_PORT);
         let host = match port {
             Some(port) => GitHost::parse(&format!("{name}:{port}")),
             None => GitHost::parse(name),
@@ -146,6 +156,7 @@ impl RepoUrl {
             .map_err(|_| Invalid::unshown(KIND, "its path must be /owner/repo"))?;
         Ok(Self {
             text: url.as_str().to_owned(),
+            scheme,
             host,
             repo: Some(repo),
         })
@@ -159,6 +170,7 @@ impl RepoUrl {
         let digest = digest_hex(&[path]);
         Ok(Self {
             text: url.as_str().to_owned(),
+            scheme: UrlScheme::File,
             host: GitHost(format!("file-{}", &digest[..16])),
             repo: None,
         })

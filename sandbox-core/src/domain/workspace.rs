@@ -93,6 +93,8 @@ pub struct Workspace {
     pub version: u64,
     /// The newest token, of the workspace's lock, that has written it.
     pub token: FencingToken,
+    /// The newest token, of the lock on its commands, under which somebody announced to write in it.
+    pub commands_token: FencingToken,
     /// When the intent was written.
     pub created_at: Timestamp,
     /// When it was last written, as the writer said.
@@ -134,6 +136,7 @@ impl Workspace {
             size_bytes: None,
             version: 1,
             token,
+            commands_token: FencingToken::new(0),
             created_at: now,
             updated_at: now,
         }

@@ -54,13 +54,9 @@ impl RepoCacheProvider for LocalGit {
 
     fn has_saved_edits<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, bool, GitError> {
         Box::pin(async move {
-            let cache = cache.under(&self.root);
-            if !self.is_repository(&cache).await? {
-                return Ok(false);
-            }
-            let call = Call::new("looking for saved edits", Place::Bare(&cache));
-            let call = call.args(["for-each-ref", "--count=1", "refs/sandbox/evicted/"]);
-            Ok(!self.git.answer(call).await?.is_empty())
+            let saved = layout::saved_folder(&cache.under(&self.root));
+            self.on_disk("looking for saved edits", saved, listing::has_saved)
+                .await
         })
     }
 
@@ -251,14 +247,14 @@ impl LocalGit {
         let Some(token) = source.token else {
             return Ok(None);
         };
-        TokenSocket::open(self.git.pool(), source.url, token)
+        TokenSocket::open(self.git.pool(), self.socket_folder(), source.url, token)
             .await
             .map(Some)
     }
 
     async fn facts(&self, cache: &Path, was_fetched: bool) -> Result<CacheFacts, GitError> {
         let look = move |cache: &Path| {
-            let size_bytes = was_fetched.then(|| disk::size_of(cache)).transpose()?;
+            let size_bytes = was_fetched.then(|| size_of(cache)).transpose()?;
             let default_branch = match read_head(cache)? {
                 Some(Head::Branch(name)) if read_branch(cache, &name)?.is_some() => {
                     BranchName::parse(&name).ok()
@@ -274,6 +270,17 @@ impl LocalGit {
         self.on_disk("looking at a cache", cache.to_owned(), look)
             .await
     }
+}
+
+/// What a cache takes on disk, with the edits that are saved beside it.
+fn size_of(cache: &Path) -> io::Result<u64> {
+    let saved = layout::saved_folder(cache);
+    let saved_bytes = if disk::is_there(&saved)? {
+        disk::size_of(&saved)?
+    } else {
+        0
+    };
+    Ok(disk::size_of(cache)? + saved_bytes)
 }
 
 /// The one commit that git answered.
@@ -294,7 +301,7 @@ pub(super) fn object_format(git_dir: &Path) -> io::Result<&'static str> {
 
 /// What a cache's own file says: that its objects are needed elsewhere, so that even a person's
 /// `git gc` or `git prune` in it drops none.
-fn cache_config(format: &str) -> String {
+pub(super) fn cache_config(format: &str) -> String {
     format!(
         "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tlogallrefupdates = false\n\
          [extensions]\n\tpreciousObjects = true\n\tobjectFormat = {format}\n\

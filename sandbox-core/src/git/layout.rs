@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::domain::{
-    AuthScopeHash, CacheKey, LocalPath, PreparedTreeId, WorkspaceId, WorkspaceMode,
+    AuthScopeHash, CacheKey, LocalPath, PreparedTreeId, WorkspaceId, WorkspaceKey, WorkspaceMode,
 };
 use crate::ports::caches::GitError;
 
@@ -16,6 +16,8 @@ const SCOPE_DIGITS: usize = 16;
 pub(super) const CACHE: &str = ".bare";
 pub(super) const WORKSPACES: &str = "worktrees";
 pub(super) const PREPARED: &str = "prepared";
+/// Holds a repository for each workspace of which something was saved.
+pub(super) const SAVED: &str = ".saved";
 /// With these begins the name of what is being made, or removed.
 const MAKING: &str = ".new-";
 const REMOVING: &str = ".old-";
@@ -54,6 +56,22 @@ fn beside(cache: &LocalPath, kind: &str, name: &str) -> LocalPath {
         .expect("a path below a cache's folder is as plain as the cache's")
 }
 
+/// The folder beside a cache in which edits are saved.
+pub(super) fn saved_folder(cache: &Path) -> PathBuf {
+    cache.with_file_name(SAVED)
+}
+
+/// The repository beside a cache in which the edits of a workspace of that key are saved.
+pub(super) fn saved_store(cache: &Path, key: &WorkspaceKey) -> PathBuf {
+    saved_folder(cache).join(key.fingerprint())
+}
+
+/// The file of a tree's folder that says of which workspace's saved edits it was made, until these are
+/// dropped. No command in the tree can write it.
+pub(super) fn made_of(folder: &Path) -> PathBuf {
+    folder.join("git/made-of")
+}
+
 /// Where the parts of one tree are.
 #[derive(Debug, Clone)]
 pub(super) struct TreePlace {
@@ -72,6 +90,27 @@ impl TreePlace {
     /// # Errors
     /// `InvalidPath` when no tree can be there.
     pub(super) fn of(root: &Path, path: &LocalPath) -> Result<Self, GitError> {
+        let is_tree = |kind: &str, _: &str| kind == WORKSPACES || kind == PREPARED;
+        Self::where_kind(root, path, is_tree)
+    }
+
+    /// The place of something that is to be removed: also of what is left of saving, but not of what was
+    /// saved.
+    ///
+    /// # Errors
+    /// `InvalidPath` when nothing can be there that may be removed.
+    pub(super) fn of_removable(root: &Path, path: &LocalPath) -> Result<Self, GitError> {
+        let is_removable = |kind: &str, name: &str| {
+            kind == WORKSPACES || kind == PREPARED || (kind == SAVED && is_leftover(name))
+        };
+        Self::where_kind(root, path, is_removable)
+    }
+
+    fn where_kind(
+        root: &Path,
+        path: &LocalPath,
+        is_such: impl Fn(&str, &str) -> bool,
+    ) -> Result<Self, GitError> {
         let invalid = || GitError::InvalidPath {
             path: path.as_str().into(),
         };
@@ -80,7 +119,7 @@ impl TreePlace {
         else {
             return Err(invalid());
         };
-        if kind != WORKSPACES && kind != PREPARED {
+        if !is_such(kind, name) {
             return Err(invalid());
         }
         let repository = root.join(repository);
@@ -146,7 +185,7 @@ pub(super) fn is_leftover_of(name: &str, of: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{GitHost, RepoName};
+    use crate::domain::{ConversationId, GitHost, ProjectId, Purpose, RepoName, UserId};
 
     fn path(host: &str, repo: &str, scope: AuthScopeHash) -> LocalPath {
         let host = GitHost::parse(host).expect(host);
@@ -198,6 +237,26 @@ mod tests {
             let wrong = LocalPath::parse(wrong).expect(wrong);
             assert!(TreePlace::of(Path::new("/srv"), &wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_was_saved_lies_beside_its_cache_and_is_not_to_be_removed_by_its_path() {
+        let cache = Path::new("/srv/octo/hello/.bare");
+        let key = WorkspaceKey {
+            user_id: UserId::parse("u").expect("a user"),
+            project_id: ProjectId::parse("p").expect("a project"),
+            purpose: Purpose::Conversation(ConversationId::parse("../c").expect("an id")),
+        };
+        let store = saved_store(cache, &key);
+        assert_eq!(store.parent(), Some(Path::new("/srv/octo/hello/.saved")));
+        let below = |name: &str| {
+            let path = LocalPath::parse(&format!("octo/hello/.saved/{name}")).expect(name);
+            let root = Path::new("/srv");
+            let is_removable = TreePlace::of_removable(root, &path).is_ok();
+            (TreePlace::of(root, &path).is_ok(), is_removable)
+        };
+        assert_eq!(below(&key.fingerprint()), (false, false));
+        assert_eq!(below(".new-x.0123456789abcdef"), (false, true));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::{disk, layout};
-use crate::domain::LocalPath;
+use crate::domain::{LocalPath, OWN_FOLDER};
 use crate::ports::workspaces::{FoundKind, FoundTree};
 
 /// The caches that are whole.
@@ -21,13 +21,14 @@ pub(super) fn caches(root: &Path) -> io::Result<Vec<LocalPath>> {
     Ok(found)
 }
 
-/// All that lies where trees are.
+/// All that lies where trees are, and what is left of saving edits.
 pub(super) fn trees(root: &Path) -> io::Result<Vec<FoundTree>> {
     let mut found = Vec::new();
     for repository in repositories(root)? {
-        for (folder, kind) in [
-            (layout::WORKSPACES, FoundKind::Workspace),
-            (layout::PREPARED, FoundKind::Prepared),
+        for (folder, of_whole) in [
+            (layout::WORKSPACES, Some(FoundKind::Workspace)),
+            (layout::PREPARED, Some(FoundKind::Prepared)),
+            (layout::SAVED, None),
         ] {
             let siblings = format!("{repository}/{folder}");
             for name in names(&root.join(&siblings))? {
@@ -37,23 +38,41 @@ pub(super) fn trees(root: &Path) -> io::Result<Vec<FoundTree>> {
                 let Some(age_s) = age_s(&path.under(root))? else {
                     continue;
                 };
-                let is_leftover = layout::is_leftover(&name);
-                let kind = if is_leftover {
-                    FoundKind::Leftover
+                let kind = if layout::is_leftover(&name) {
+                    Some(FoundKind::Leftover)
                 } else {
-                    kind
+                    of_whole
                 };
-                found.push(FoundTree { path, kind, age_s });
+                let Some(kind) = kind else {
+                    continue;
+                };
+                let made_of = layout::made_of(&path.under(root));
+                let holds_saved_edits = kind == FoundKind::Workspace && disk::is_there(&made_of)?;
+                found.push(FoundTree {
+                    path,
+                    kind,
+                    age_s,
+                    holds_saved_edits,
+                });
             }
         }
     }
     Ok(found)
 }
 
+/// Is something saved in this folder?
+pub(super) fn has_saved(folder: &Path) -> io::Result<bool> {
+    let names = names(folder)?;
+    Ok(names.iter().any(|name| !layout::is_leftover(name)))
+}
+
 /// `owner/repo`, `@host/owner/repo`: the folders that hold a repository's cache and trees.
 fn repositories(root: &Path) -> io::Result<Vec<String>> {
     let mut owners = Vec::new();
     for name in names(root)? {
+        if name == OWN_FOLDER {
+            continue;
+        }
         if name.starts_with('@') {
             let of_host = names(&root.join(&name))?;
             owners.extend(of_host.into_iter().map(|owner| format!("{name}/{owner}")));

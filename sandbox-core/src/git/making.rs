@@ -113,7 +113,7 @@ impl LocalGit {
     }
 
     /// The place must be free. What earlier attempts left there is removed: their lock is ours now.
-    async fn needs_free(&self, place: &TreePlace) -> Result<(), GitError> {
+    pub(super) async fn needs_free(&self, place: &TreePlace) -> Result<(), GitError> {
         let look = |folder: &Path| {
             removal::remove_leftovers(folder)?;
             disk::is_there(folder)
@@ -132,7 +132,10 @@ impl LocalGit {
 
     async fn fill(&self, unfinished: &TreePlace, start: &Start) -> Result<(), GitError> {
         let (place, begun) = (unfinished.clone(), start.clone());
-        let lay_out = move |_: &Path| write_git_dir(&place, &begun);
+        let lay_out = move |_: &Path| {
+            write_git_dir(&place)?;
+            write_head(&place.git_dir(), begun.branch.as_ref(), &begun.commit)
+        };
         self.on_disk(
             "writing a git directory",
             unfinished.folder.clone(),
@@ -160,7 +163,11 @@ impl LocalGit {
         self.check_out(unfinished, &start.commit).await
     }
 
-    async fn check_out(&self, unfinished: &TreePlace, commit: &CommitId) -> Result<(), GitError> {
+    pub(super) async fn check_out(
+        &self,
+        unfinished: &TreePlace,
+        commit: &CommitId,
+    ) -> Result<(), GitError> {
         let (git_dir, tree) = (unfinished.git_dir(), unfinished.tree());
         let place = Place::Tree {
             git_dir: &git_dir,
@@ -173,7 +180,7 @@ impl LocalGit {
     }
 
     /// Gives what was made its name, or removes it.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         unfinished: &TreePlace,
         place: &TreePlace,
@@ -205,8 +212,9 @@ impl From<Start> for NewTree {
     }
 }
 
-/// A git directory, as gitrepository-layout(5) says, that borrows its cache's objects.
-fn write_git_dir(place: &TreePlace, start: &Start) -> io::Result<()> {
+/// A git directory, as gitrepository-layout(5) says, that borrows its cache's objects. Its `HEAD` is for
+/// the caller to write.
+pub(super) fn write_git_dir(place: &TreePlace) -> io::Result<()> {
     let format = object_format(&place.cache)?;
     let git_dir = place.git_dir();
     std::fs::create_dir_all(place.tree())?;
@@ -216,8 +224,7 @@ fn write_git_dir(place: &TreePlace, start: &Start) -> io::Result<()> {
     let shared = git_dir.join("objects/info/alternates");
     disk::write_file(&shared, SHARED_OBJECTS.as_bytes())?;
     disk::write_file(&git_dir.join("config"), tree_config(format).as_bytes())?;
-    disk::write_file(&place.tree().join(".git"), LINK_TO_GIT_DIR.as_bytes())?;
-    write_head(&git_dir, start.branch.as_ref(), &start.commit)
+    disk::write_file(&place.tree().join(".git"), LINK_TO_GIT_DIR.as_bytes())
 }
 
 fn tree_config(format: &str) -> String {

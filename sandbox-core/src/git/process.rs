@@ -1,5 +1,6 @@
 //! One process from its start to its end: started off the runtime's workers, in a process group of its
-//! own, and ended with all its children when its time is over or nobody waits for it any more.
+//! own, and ended with all its children when its time is over or nobody waits for it any more. What
+//! outlives this process is the guard's (`guard.rs`).
 
 use std::io;
 use std::os::fd::OwnedFd;

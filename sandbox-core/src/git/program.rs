@@ -10,8 +10,9 @@ use tokio::sync::Semaphore;
 
 use super::GitTimes;
 use super::credentials::TokenSocket;
+use super::guard::{Guard, MARK};
 use super::process::{Ended, Limits, RunError, run};
-use super::said;
+use super::{disk, said};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::RepoUrl;
 use crate::ports::caches::GitError;
@@ -137,6 +138,7 @@ impl<'a> Call<'a> {
 pub(super) struct Git {
     search_path: OsString,
     slots: Arc<Slots>,
+    guard: Arc<Guard>,
     times: GitTimes,
     pool: BlockingPool,
 }
@@ -161,15 +163,23 @@ impl Default for Slots {
 }
 
 impl Git {
-    pub(super) fn new(times: GitTimes, pool: BlockingPool) -> Self {
+    /// The git that the path leads to, with a guard of its own.
+    ///
+    /// # Errors
+    /// `Io` when the guard can't be started.
+    pub(super) async fn start(times: GitTimes, pool: BlockingPool) -> Result<Self, GitError> {
         // Git finds its own helpers itself; ssh is found by the path.
         let search_path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        Self {
+        let (path, own_pool) = (search_path.clone(), pool.clone());
+        let started = pool.run(move || Guard::start(&path, own_pool)).await;
+        let failed = disk::failed("starting git's guard", Path::new("sh"));
+        Ok(Self {
             search_path,
             slots: Arc::default(),
+            guard: Arc::new(started.map_err(failed)?),
             times,
             pool,
-        }
+        })
     }
 
     pub(super) fn pool(&self) -> &BlockingPool {
@@ -195,7 +205,7 @@ impl Git {
 
     /// What git answers on standard output, if it succeeds.
     pub(super) async fn answer(&self, call: Call<'_>) -> Result<Vec<u8>, GitError> {
-        let doing = call.doing;
+        let (doing, place) = (call.doing, call.place);
         let (ended, remote) = self.run(call).await?;
         if ended.is_truncated {
             let said = format!("an answer of more than {ANSWER_BYTES_MAX} bytes");
@@ -206,29 +216,29 @@ impl Git {
             });
         }
         if !ended.status.success() {
-            return Err(failure(doing, &ended, remote));
+            return Err(self.failure(doing, place, &ended, remote).await);
         }
         Ok(ended.stdout)
     }
 
     /// What git answers on standard output, or the beginning of it, and whether there was more.
     pub(super) async fn beginning(&self, call: Call<'_>) -> Result<(Vec<u8>, bool), GitError> {
-        let doing = call.doing;
+        let (doing, place) = (call.doing, call.place);
         let (ended, remote) = self.run(call).await?;
         if !ended.is_truncated && !ended.status.success() {
-            return Err(failure(doing, &ended, remote));
+            return Err(self.failure(doing, place, &ended, remote).await);
         }
         Ok((ended.stdout, ended.is_truncated))
     }
 
     /// Does git say yes (exit code 0), or no (1)?
     pub(super) async fn asks(&self, call: Call<'_>) -> Result<Option<Vec<u8>>, GitError> {
-        let doing = call.doing;
+        let (doing, place) = (call.doing, call.place);
         let (ended, remote) = self.run(call).await?;
         match ended.status.code() {
             Some(0) => Ok(Some(ended.stdout)),
             Some(1) => Ok(None),
-            _ => Err(failure(doing, &ended, remote)),
+            _ => Err(self.failure(doing, place, &ended, remote).await),
         }
     }
 
@@ -237,10 +247,48 @@ impl Git {
         &self,
         call: Call<'_>,
     ) -> Result<(Ended, Option<GitError>), GitError> {
-        let doing = call.doing;
+        let (doing, place) = (call.doing, call.place);
         let (ended, remote) = self.run(call).await?;
-        let error = (!ended.status.success()).then(|| failure(doing, &ended, remote));
+        let error = if ended.status.success() {
+            None
+        } else {
+            Some(self.failure(doing, place, &ended, remote).await)
+        };
         Ok((ended, error))
+    }
+
+    /// What a failure means. Of a full disk git often says only that it couldn't write, or nothing at
+    /// all, so the disk is asked, too: now, before what was half-made is cleared away.
+    async fn failure(
+        &self,
+        doing: &'static str,
+        place: Place<'_>,
+        ended: &Ended,
+        remote: Option<Remote<'_>>,
+    ) -> GitError {
+        let url = remote.map(|remote| remote.url);
+        let credentials = remote.and_then(|remote| remote.credentials);
+        let secret = credentials.map(TokenSocket::secret);
+        let error = said::error_of(doing, ended.status, &ended.stderr, url, secret);
+        let may_be_full = matches!(
+            error,
+            GitError::Failed { .. } | GitError::Unreachable { .. }
+        );
+        if !may_be_full {
+            return error;
+        }
+        let path = directory_of(place);
+        match self.pool.run(move || disk::space_of(&path)).await {
+            Ok(space) if space.is_full() => {
+                tracing::warn!(%error, "git failed on a full disk, which is taken for the reason");
+                GitError::DiskFull { doing }
+            }
+            Ok(_) => error,
+            Err(unmeasured) => {
+                tracing::debug!(%unmeasured, "the disk of a git that failed can't be measured");
+                error
+            }
+        }
     }
 
     async fn run<'a>(&self, call: Call<'a>) -> Result<(Ended, Option<Remote<'a>>), GitError> {
@@ -316,11 +364,12 @@ impl Git {
             .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_LITERAL_PATHSPECS", "1")
-            .env("GIT_ADVICE", "0");
+            .env("GIT_ADVICE", "0")
+            .env(MARK, self.guard.mark());
         let helper = call.remote.and_then(|remote| remote.credentials);
         let helper = helper.map(|socket| ("credential.helper", socket.helper()));
         let mut count = 0;
-        let fixed = CONFIGURATION.map(|(name, value)| (name, value.to_owned()));
+        let fixed = CONFIGURATION.map(|(name, value)| (name, OsString::from(value)));
         for (name, value) in fixed.into_iter().chain(helper) {
             command
                 .env(format!("GIT_CONFIG_KEY_{count}"), name)
@@ -342,13 +391,6 @@ impl Git {
         command.args(&call.arguments);
         command
     }
-}
-
-fn failure(doing: &'static str, ended: &Ended, remote: Option<Remote<'_>>) -> GitError {
-    let url = remote.map(|remote| remote.url);
-    let credentials = remote.and_then(|remote| remote.credentials);
-    let secret = credentials.map(TokenSocket::secret);
-    said::error_of(doing, ended.status, &ended.stderr, url, secret)
 }
 
 fn directory_of(place: Place<'_>) -> PathBuf {

@@ -27,7 +27,10 @@ impl LocalGit {
         let branch = BranchName::parse(String::from_utf8_lossy(&name).trim())?;
         let commit = self.head_of(at).await?;
         let socket = match token {
-            Some(token) => Some(TokenSocket::open(self.git.pool(), url, token).await?),
+            Some(token) => {
+                let folder = self.socket_folder();
+                Some(TokenSocket::open(self.git.pool(), folder, url, token).await?)
+            }
             None => None,
         };
         // The commit and not the branch: what is pushed is what is answered.
@@ -54,7 +57,8 @@ impl LocalGit {
             });
         }
         // Pushed it is either way. Without this the tree counts as dirty until the next fetch.
-        if let Err(error) = self.hand_over(place, &commit, None).await {
+        let handed = self.hand_over(place, &commit, &place.cache, None).await;
+        if let Err(error) = handed {
             tracing::warn!(%error, "a pushed commit was not handed over to the cache");
         }
         Ok(Pushed { branch, commit })

@@ -56,6 +56,12 @@ pub(super) fn read_head(git_dir: &Path) -> io::Result<Option<Head>> {
     }
 }
 
+/// Makes a git directory one that git takes for such, before it has a commit: on a branch that isn't
+/// there.
+pub(super) fn write_unborn_head(git_dir: &Path) -> io::Result<()> {
+    disk::write_file(&git_dir.join("HEAD"), b"ref: refs/heads/unborn\n")
+}
+
 /// Puts a git directory that nobody else knows yet on a commit, or on a branch at that commit.
 pub(super) fn write_head(
     git_dir: &Path,

@@ -8,7 +8,12 @@ use crate::ports::caches::GitError;
 /// Characters of it that are shown.
 const SHOWN_CHARS_MAX: usize = 600;
 
-const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+/// Git says it in other ways, too, which mean something else as often: then the disk is asked.
+const FULL: [&str; 3] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "Out of diskspace",
+];
 const REFUSED: [&str; 6] = [
     "Authentication failed",
     "could not read Username",
@@ -139,6 +144,10 @@ mod tests {
             ),
             (
                 "error: unable to write file: No space left on device",
+                "disk is full",
+            ),
+            (
+                "fatal: sha1 file 'x' write error. Out of diskspace",
                 "disk is full",
             ),
             ("fatal: something else", "exit code Some(128)"),

@@ -3,13 +3,14 @@
 use super::layout::TreePlace;
 use super::{LocalGit, disk, layout, listing, removal};
 use crate::domain::{
-    AuthToken, BaseRef, CommitId, LocalPath, PreparedTreeId, RepoUrl, WorkspaceId, WorkspaceMode,
+    AuthToken, BaseRef, CommitId, LocalPath, PreparedTreeId, RepoUrl, WorkspaceId, WorkspaceKey,
+    WorkspaceMode,
 };
 use crate::ports::Answer;
 use crate::ports::caches::GitError;
 use crate::ports::workspaces::{
-    BranchRule, CommitRequest, DiffBase, FoundTree, NewTree, Pushed, SavedEdits, TreeDiff,
-    TreeLocation, TreeRequest, TreeStatus, WorkspaceProvider,
+    BranchRule, CommitRequest, DiffBase, FoundTree, NewTree, Pushed, SavedEdits, SavedTree,
+    TreeDiff, TreeLocation, TreeRequest, TreeStatus, WorkspaceProvider,
 };
 
 impl WorkspaceProvider for LocalGit {
@@ -91,13 +92,49 @@ impl WorkspaceProvider for LocalGit {
         &'a self,
         path: &'a LocalPath,
         workspace: WorkspaceId,
+        key: &'a WorkspaceKey,
     ) -> Answer<'a, SavedEdits, GitError> {
-        Box::pin(async move { self.save_all(&self.tree_at(path).await?, workspace).await })
+        Box::pin(async move {
+            let place = self.tree_at(path).await?;
+            self.save_all(&place, workspace, key).await
+        })
+    }
+
+    fn find_saved<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        key: &'a WorkspaceKey,
+    ) -> Answer<'a, Option<SavedTree>, GitError> {
+        Box::pin(async move {
+            let place = TreePlace::of(&self.root, path)?;
+            self.saved_in(&layout::saved_store(&place.cache, key)).await
+        })
+    }
+
+    fn restore<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        saved: &'a SavedTree,
+    ) -> Answer<'a, CommitId, GitError> {
+        Box::pin(self.make_of_saved(path, saved))
+    }
+
+    fn drop_saved<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        workspace: WorkspaceId,
+        key: &'a WorkspaceKey,
+    ) -> Answer<'a, bool, GitError> {
+        Box::pin(async move {
+            let place = self.tree_at(path).await?;
+            let store = layout::saved_store(&place.cache, key);
+            self.drop_held(&place, workspace, store).await
+        })
     }
 
     fn remove<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, (), GitError> {
         Box::pin(async move {
-            let place = TreePlace::of(&self.root, path)?;
+            let place = TreePlace::of_removable(&self.root, path)?;
             let is_leftover = layout::is_leftover(&place.name);
             let remove = if is_leftover {
                 removal::take_apart

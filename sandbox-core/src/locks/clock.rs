@@ -14,7 +14,8 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
 /// Linux' `CLOCK_BOOTTIME` (clock_gettime(2)): monotonic, not set by anybody, and it goes on while the
 /// machine is suspended. It stands still, as every clock in there, while a virtual machine is paused
-/// from outside: what its leases' holders do after such a pause only the fencing token stops.
+/// from outside: what its leases' holders do after such a pause only the fencing token stops, in stores
+/// and in the runtime that the next holder uses, too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BootClock;
 

@@ -3,7 +3,8 @@
 //!
 //! Two sides read the same moment, until which the lease may be relied on. The keeper moves it on with
 //! each renewal. The holder compares it with the clock, so that nothing has to happen for a lease to
-//! end: a keeper that is stuck, or gone with its runtime, can't make it last.
+//! end: a keeper that is stuck, or gone with its runtime, can't make it last. Whoever does something for
+//! the holder in another process is told that moment, and ends it by the same clock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::clock::{Clock, sleep_until};
 use super::lease_times::LeaseTimes;
 use crate::domain::Cause;
 use crate::ports::Answer;
-use crate::ports::locks::{HeldLock, LockError, LockName};
+use crate::ports::locks::{HeldLock, LockError, LockName, Reliance};
 
 /// Where one lock is kept. Each call ends by itself within [`LeaseTimes::request_max`].
 pub(super) trait LockHome: Send + Sync + 'static {
@@ -214,6 +215,10 @@ impl HeldLock for KeptLock {
         })
     }
 
+    fn reliance(&self) -> Option<Reliance> {
+        Some(Reliance::new(self.relied.clone()))
+    }
+
     fn release(self: Box<Self>) -> Answer<'static, (), LockError> {
         Box::pin(async move {
             let Self { name, release, .. } = *self;
@@ -356,6 +361,22 @@ mod tests {
             played.renewed(Ok(true)).await;
         }
         assert!(!played.lock.is_lost());
+    }
+
+    #[tokio::test]
+    async fn each_renewal_and_the_loss_are_told_to_those_who_go_on_by_themselves() {
+        let mut played = Played::begin();
+        let reliance = played.lock.reliance();
+        let mut reliance = reliance.expect("it can be lost");
+        let first = reliance.until();
+        assert_eq!(first, played.times.relied_until(played.clock.elapsed()));
+        played.renewed(Ok(true)).await;
+        let told = timeout(PATIENCE, reliance.changed()).await;
+        let next = told.expect("it is told").expect("it is kept");
+        assert_eq!(next, first + played.times.renew_after());
+        played.renewed(Ok(false)).await;
+        played.lost().await;
+        assert_eq!(reliance.until(), Duration::ZERO);
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::domain::FencingToken;
 use crate::ports::Answer;
-use crate::ports::locks::{HeldLock, Lease, LockClass, LockError, LockManager, LockName};
+use crate::ports::locks::{HeldLock, Lease, LockClass, LockError, LockManager, LockName, Reliance};
 
 /// Readers of one lock at the same time; more wait. Whoever writes holds the places of all of them.
 const READERS_MAX: u32 = 1 << 16;
@@ -145,6 +145,10 @@ impl HeldLock for Visit {
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(pending())
+    }
+
+    fn reliance(&self) -> Option<Reliance> {
+        None
     }
 
     fn release(self: Box<Self>) -> Answer<'static, (), LockError> {

@@ -61,7 +61,8 @@ impl RedisLocks {
         Self::connect_with_clock(redis_url, times, Arc::new(BootClock)).await
     }
 
-    /// The same with another clock for the ends of leases.
+    /// The same with another clock for the ends of leases. Commands end with their leases by
+    /// [`BootClock`] whatever this clock says, so another one is for tests of locks alone.
     ///
     /// # Errors
     /// As for [`RedisLocks::connect`].

@@ -33,7 +33,7 @@ pub struct CacheSource<'a> {
 pub struct CacheFacts {
     /// The branch that the origin's `HEAD` names; an empty repository has none.
     pub default_branch: Option<BranchName>,
-    /// What it takes on disk; measured only if the call fetched.
+    /// What it takes on disk, with what is saved beside it; measured only if the call fetched.
     pub size_bytes: Option<u64>,
     /// Did this call fetch from the origin?
     pub was_fetched: bool,
@@ -63,11 +63,12 @@ pub trait RepoCacheProvider: Send + Sync {
         base: &'a BaseRef,
     ) -> Answer<'a, CommitId, GitError>;
 
-    /// Does it hold edits that were saved of workspaces which went? One that isn't there holds none.
+    /// Are edits saved beside it, of workspaces which went? These stand on its objects, so it must stay.
+    /// They may be there when it isn't.
     fn has_saved_edits<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, bool, GitError>;
 
-    /// Removes a cache, and what a clone of it may have left. Saved edits in it go with it. One that
-    /// isn't there is removed already.
+    /// Removes a cache, and what a clone of it may have left. Edits that are saved beside it stay. One
+    /// that isn't there is removed already.
     fn remove<'a>(&'a self, cache: &'a LocalPath) -> Answer<'a, (), GitError>;
 
     /// The caches on disk, whole ones only, for the reconciler.
@@ -158,6 +159,18 @@ pub enum GitError {
     NestedRepository {
         /// Its path within the tree.
         path: PathBuf,
+    },
+    /// What was saved of a workspace isn't as we leave it. It is still there.
+    #[error(
+        "the edits that were saved in {} can't be read: {source}; see what is there by `git --git-dir={} for-each-ref`, and without that folder the next tree starts anew",
+        store.display(),
+        store.display()
+    )]
+    SavedUnreadable {
+        /// The full path of the repository that they are in.
+        store: PathBuf,
+        /// What is wrong with it.
+        source: Box<GitError>,
     },
     /// A path that leads out of the tree.
     #[error("the path {} can't be used: it must be relative, and lead nowhere out of the tree", path.display())]

@@ -3,13 +3,17 @@
 //! A lock is held by a *lease*, which may end before its holder is done: its process was paused, or
 //! whoever keeps the locks couldn't be reached. Two things guard against what a late holder would do
 //! then. [`Lease::run`] drops the work when its lease is lost, and each lease has a [`FencingToken`],
-//! larger than all before, by which stores refuse what comes too late all the same.
+//! larger than all before, by which stores and runtimes refuse what comes too late all the same. A command
+//! goes on in another process while its holder is stopped, so it takes a [`Hold`] along, and what it runs in
+//! ends it with the lease.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use super::Answer;
 use crate::domain::{CacheKey, Cause, FencingToken, WorkspaceId, WorkspaceKey};
@@ -87,11 +91,52 @@ pub trait HeldLock: Send + Sync {
     /// Completes when the lock may no longer be relied on: some time before others can have it.
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
+    /// Until when the lock may be relied on, for those who go on while this process is stopped. `None` if
+    /// it can't be lost as long as this process is there.
+    fn reliance(&self) -> Option<Reliance>;
+
     /// Gives the lock back.
     ///
     /// # Errors
     /// [`LockError::Lost`] if it wasn't held until now, [`LockError::Unavailable`] if that can't be told.
     fn release(self: Box<Self>) -> Answer<'static, (), LockError>;
+}
+
+/// Until when a lock may be relied on: a moment of Linux' `CLOCK_BOOTTIME`, as the time since the machine
+/// was started. It moves on with each renewal, and is zero once the lock was lost or given back.
+#[derive(Debug, Clone)]
+pub struct Reliance(watch::Receiver<Duration>);
+
+impl Reliance {
+    /// For lock managers, which say the moments.
+    #[must_use]
+    pub fn new(said: watch::Receiver<Duration>) -> Self {
+        Self(said)
+    }
+
+    /// The moment, as it was said last.
+    #[must_use]
+    pub fn until(&self) -> Duration {
+        *self.0.borrow()
+    }
+
+    /// Waits until another moment is said, and answers that. `None` when nobody says one any more: then
+    /// the last one stands.
+    pub async fn changed(&mut self) -> Option<Duration> {
+        self.0.changed().await.ok()?;
+        Some(*self.0.borrow_and_update())
+    }
+}
+
+/// What there is to say of a lock to whoever checks it: a copy of it is none of the lock.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    /// With whom it is shared.
+    pub class: LockClass,
+    /// Its holder's token.
+    pub token: FencingToken,
+    /// Until when it may be relied on. `None` if it can't be lost as long as its holder's process is there.
+    pub reliance: Option<Reliance>,
 }
 
 /// A lock that is held. It is prolonged by itself until it is released, dropped or lost.
@@ -135,6 +180,16 @@ impl Lease {
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// What to hand to a runtime with each command under this lock.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        Hold {
+            class: self.class,
+            token: self.token,
+            reliance: self.held.reliance(),
+        }
     }
 
     /// May the lock no longer be relied on, at this moment? Once true it stays so.
@@ -243,6 +298,10 @@ mod tests {
 
         fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(pending())
+        }
+
+        fn reliance(&self) -> Option<Reliance> {
+            None
         }
 
         fn release(self: Box<Self>) -> Answer<'static, (), LockError> {

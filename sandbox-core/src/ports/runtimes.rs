@@ -1,7 +1,8 @@
 //! The door to runtimes: what a workspace's commands run in, and how they are run there.
 //!
 //! An adapter makes what it is told, enforces the mounts and the network that are declared, and says
-//! truthfully what it can't. It doesn't choose users or trees, and knows no store and no lock.
+//! truthfully what it can't. It doesn't choose users or trees, knows no store and takes no lock; but a
+//! command may say under which lock it runs, and must not outlive that.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use futures_util::Stream;
 
 use super::Answer;
+use super::locks::Hold;
 use crate::domain::{
     BackendKind, BackendRuntimeId, ImageName, RuntimeId, RuntimeState, SandboxError,
 };
@@ -39,14 +41,19 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// What a runtime may use. What is `None` isn't limited beyond what the backend limits by itself.
+/// What a runtime may use. What is `None` isn't limited beyond what the backend limits by itself; which
+/// limits a backend can hold up, [`Isolation`] says.
+///
+/// There is none on what it takes of the disk in all: no file system limits a folder for whoever isn't
+/// its administrator. What fills the disk is met by eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Resources {
     /// Thousandths of a CPU: 1500 is one and a half.
     pub cpu_milli: Option<u32>,
     /// Memory of all its processes together.
     pub memory_mb: Option<u64>,
-    /// The largest file that it may write.
+    /// The largest file that a process may write; a write beyond that is cut off, and the next one ends
+    /// the process by SIGXFSZ.
     pub file_mb: Option<u64>,
     /// Processes and threads at a time.
     pub processes_max: Option<u32>,
@@ -120,6 +127,8 @@ pub struct ExecRequest {
     /// How much of each stream is kept, half from its start and half from its end. The rest is read and
     /// thrown away, so that the command doesn't wait.
     pub output_bytes_max: usize,
+    /// The lock under which it runs, if under any: for whoever has that. Others' word isn't taken.
+    pub hold: Option<Hold>,
 }
 
 impl ExecRequest {
@@ -133,6 +142,7 @@ impl ExecRequest {
             timeout: COMMAND_TIMEOUT_DEFAULT,
             stdin: None,
             output_bytes_max: OUTPUT_BYTES_MAX_DEFAULT,
+            hold: None,
         }
     }
 }
@@ -148,6 +158,7 @@ impl fmt::Debug for ExecRequest {
             .field("timeout", &self.timeout)
             .field("stdin_bytes", &self.stdin.as_ref().map(Vec::len))
             .field("output_bytes_max", &self.output_bytes_max)
+            .field("hold", &self.hold)
             .finish()
     }
 }
@@ -299,6 +310,10 @@ pub struct Isolation {
     pub landlock: bool,
     /// Memory and processes are limited for all commands together; else each process by itself.
     pub cgroup: bool,
+    /// Processor time is limited for all commands together; else it isn't.
+    pub cpu: bool,
+    /// The size of each file that a command writes is limited.
+    pub file_size: bool,
     /// A read-only mount is one.
     pub read_only_mounts: bool,
 }
@@ -356,9 +371,14 @@ pub trait LiveRuntime: Send + Sync {
     /// Runs a command to its end. Dropping the answer kills it with all it has started, before any
     /// later command of this runtime begins. Several may run at a time.
     ///
+    /// One that has a [hold](ExecRequest::hold) never begins after a command under a newer token that it
+    /// can't share the lock with. If such a one comes, it is killed before that begins; and it is killed at the
+    /// moment until which its lock may be relied on, also if this process is stopped then.
+    ///
     /// # Errors
     /// `CommandRejected` when there is no such program or folder, `ResourceLimit` when its arguments are
-    /// too long, `NotRunning` when the runtime doesn't run or ended meanwhile.
+    /// too long, `LockLost` when it has lost its lock before its end, `NotRunning` when the runtime doesn't
+    /// run or ended meanwhile.
     fn exec(&self, request: ExecRequest) -> Answer<'_, ExecResult>;
 
     /// Runs a command, and answers once it has begun. Errors are as in [`exec`](Self::exec).

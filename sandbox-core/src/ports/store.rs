@@ -14,6 +14,13 @@
 //! **Whose token.** That of the lock which guards the row: the cache's lock for a cache, the
 //! workspace's lock for a workspace and its runtimes. Tokens of other locks must not be mixed in.
 //!
+//! A workspace has a second one beside it, for what is written under the lock on its commands:
+//! `commands_token`, the newest under which somebody announced to write in the tree
+//! ([`mark_workspace_dirty`](SandboxStore::mark_workspace_dirty)). Whoever says under an older one that the tree
+//! is dirty or clean, or that it or its runtime is used, has lost that lock, and is refused (`Conflict`,
+//! `StaleToken`). Readers leave no token, since they don't lose the lock to each other. A touch without that
+//! lock needs no token: all it says is that somebody was there.
+//!
 //! **Time** is kept to the microsecond, as [`to_the_microsecond`](crate::domain::to_the_microsecond)
 //! does it. `now` is the caller's: a clock that is wrong makes a lease end early or late, and a late
 //! holder is then refused by its version.
@@ -182,26 +189,39 @@ pub trait SandboxStore: Send + Sync {
         when: Precondition,
     ) -> Answer<'a, Workspace>;
 
-    /// Says that a workspace was used. Changes neither version nor token.
+    /// Says that a workspace was used, with the token of the lock on its commands if that is held.
+    /// Changes neither version nor tokens.
     ///
-    /// Errors: `NotFound`.
-    fn touch_workspace(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, ()>;
+    /// Errors: `NotFound`; `Conflict` with `StaleToken`.
+    fn touch_workspace(
+        &self,
+        id: WorkspaceId,
+        commands_token: Option<FencingToken>,
+        used_at: Timestamp,
+    ) -> Answer<'_, ()>;
 
     /// Says, before a command that may write, that a workspace may hold what no commit holds; it is
-    /// touched, too. Needs no token: said too often, it costs a look at the tree. The version grows
-    /// each time, also when it was dirty already, and is answered.
+    /// touched, too. The token is that of the lock on its commands, which is held for writing, and stays in
+    /// the row. The version grows each time, also when it was dirty already, and is answered.
     ///
-    /// Errors: `NotFound`.
-    fn mark_workspace_dirty(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, u64>;
+    /// Errors: `NotFound`; `Conflict` with `StaleToken`.
+    fn mark_workspace_dirty(
+        &self,
+        id: WorkspaceId,
+        commands_token: FencingToken,
+        used_at: Timestamp,
+    ) -> Answer<'_, u64>;
 
     /// Says that git found a workspace clean, if its version is still the one read before git was
-    /// asked: so nobody has announced to write since. The new version is answered.
+    /// asked: so nobody has announced to write since. The token is that of the lock on its commands, which
+    /// is held, and changes none in the row. The new version is answered.
     ///
-    /// Errors: `NotFound`; `Conflict` with `Version`.
+    /// Errors, in this order: `NotFound`; `Conflict` with `StaleToken` or with `Version`.
     fn mark_workspace_clean(
         &self,
         id: WorkspaceId,
         version: u64,
+        commands_token: FencingToken,
         now: Timestamp,
     ) -> Answer<'_, u64>;
 
@@ -245,13 +265,14 @@ pub trait SandboxStore: Send + Sync {
         when: Precondition,
     ) -> Answer<'a, Runtime>;
 
-    /// Says that a runtime is used, and until when its idleness doesn't count. Changes neither version
-    /// nor token.
+    /// Says that a runtime is used, and until when its idleness doesn't count, with the token of the lock
+    /// on its workspace's commands if that is held. Changes neither version nor token.
     ///
-    /// Errors: `NotFound`.
+    /// Errors: `NotFound`; `Conflict` about the runtime with `StaleToken`.
     fn touch_runtime(
         &self,
         id: RuntimeId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Answer<'_, ()>;

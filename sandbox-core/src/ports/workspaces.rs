@@ -9,13 +9,14 @@
 //! write, so that nothing in a tree decides what git runs. Nothing of one tree is seen from another:
 //! two may be on one branch.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use super::Answer;
 use super::caches::GitError;
 use crate::domain::{
     AuthToken, BaseRef, BranchName, CommitId, Invalid, LocalPath, PreparedTreeId, RepoUrl,
-    WorkspaceId, WorkspaceMode,
+    WorkspaceId, WorkspaceKey, WorkspaceMode,
 };
 
 /// On which branch a tree is.
@@ -102,7 +103,7 @@ pub struct TreeStatus {
     pub changes: Vec<Change>,
     /// Were there more changes than are listed?
     pub is_truncated: bool,
-    /// Is the last commit in this tree only, neither fetched from the origin nor saved?
+    /// Is the last commit in this tree only, neither fetched from the origin nor pushed there?
     pub has_unsaved_commits: bool,
 }
 
@@ -186,10 +187,33 @@ pub struct CommitRequest<'a> {
 /// What was saved of a tree that goes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedEdits {
-    /// The ref in the cache: `refs/sandbox/evicted/<workspace id>`.
+    /// The ref that names it: `refs/sandbox/evicted/<workspace id>`.
     pub reference: String,
     /// The commit that it names: all edits, on top of the tree's last commit.
     pub commit: CommitId,
+    /// The full path of the bare repository that has the ref: beside the cache, for this workspace's key
+    /// alone, and in no runtime.
+    pub store: PathBuf,
+}
+
+impl fmt::Display for SavedEdits {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} in {}", self.reference, self.store.display())
+    }
+}
+
+/// What was saved of a workspace that went, as whoever comes back finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedTree {
+    /// Of which workspace it was saved.
+    pub workspace: WorkspaceId,
+    /// Its edits.
+    pub edits: SavedEdits,
+    /// The branch that it was on; none if it was on none.
+    pub branch: Option<BranchName>,
+    /// Its last commit. What differs between this and the commit of its edits was uncommitted; they are
+    /// one commit if nothing was.
+    pub head: CommitId,
 }
 
 /// What was found on disk where trees are.
@@ -213,6 +237,9 @@ pub struct FoundTree {
     pub kind: FoundKind,
     /// How long ago it was last renamed, or something was added to it, in seconds.
     pub age_s: u64,
+    /// Was it made of saved edits that weren't dropped afterwards? See
+    /// [`drop_saved`](WorkspaceProvider::drop_saved).
+    pub holds_saved_edits: bool,
 }
 
 /// What was pushed.
@@ -297,15 +324,52 @@ pub trait WorkspaceProvider: Send + Sync {
         token: Option<&'a AuthToken>,
     ) -> Answer<'a, Pushed, GitError>;
 
-    /// Saves all that would be lost with the tree into its cache: commits, changes, and files that git
-    /// doesn't know, but no ignored ones. The tree stays as it is. Saving again replaces what was saved.
+    /// Saves all that would be lost with the tree beside its cache, under its workspace's key: its branch
+    /// with its commits, changes, and files that git doesn't know. What git ignores isn't saved, nor are
+    /// folders without files: builds and installs are made anew. The tree stays as it is. Saving again
+    /// replaces what was saved.
     ///
-    /// Errors: `NotThere`, `NestedRepository`, `DiskFull`: then nothing may be removed.
+    /// Errors: `NotThere`, `NestedRepository`, `DiskFull`, `AlreadyThere` when something else was saved
+    /// under that key, which the tree wasn't made of: then nothing may be removed.
     fn save<'a>(
         &'a self,
         path: &'a LocalPath,
         workspace: WorkspaceId,
+        key: &'a WorkspaceKey,
     ) -> Answer<'a, SavedEdits, GitError>;
+
+    /// What was saved under a workspace's key, beside the cache of a tree that is or will be at that
+    /// path.
+    ///
+    /// Errors: `SavedUnreadable`.
+    fn find_saved<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        key: &'a WorkspaceKey,
+    ) -> Answer<'a, Option<SavedTree>, GitError>;
+
+    /// Makes a tree of what was saved: on its branch at its last commit, with its changes uncommitted,
+    /// wherever the branch or base is by now. What was saved stays, and the tree says that it holds it.
+    /// Answers the last commit.
+    ///
+    /// Errors: `AlreadyThere`, `NotThere`, `DiskFull`, `Failed` when an object is missing.
+    fn restore<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        saved: &'a SavedTree,
+    ) -> Answer<'a, CommitId, GitError>;
+
+    /// Drops what was saved under a workspace's key, if the tree was made of it, or if it was saved of
+    /// this very tree, which is still there: then the tree is the truth. To be called once a record says
+    /// that the tree is whole. Answers whether there was something to drop.
+    ///
+    /// Errors: `NotThere` when the tree isn't there, so that what was saved may be all there is.
+    fn drop_saved<'a>(
+        &'a self,
+        path: &'a LocalPath,
+        workspace: WorkspaceId,
+        key: &'a WorkspaceKey,
+    ) -> Answer<'a, bool, GitError>;
 
     /// Removes a tree, a prepared one, or a leftover, whatever is in it. One that isn't there is removed
     /// already, and what an earlier call may have left of it is removed.
@@ -316,6 +380,7 @@ pub trait WorkspaceProvider: Send + Sync {
     /// Errors: `NotThere`.
     fn size_of<'a>(&'a self, path: &'a LocalPath) -> Answer<'a, u64, GitError>;
 
-    /// All that lies where trees are, for the reconciler: of every cache, also of one that is gone.
+    /// All that lies where trees are, and what is left of saving, for the reconciler: of every cache, also
+    /// of one that is gone. What was saved is whole and waits for its owner, so it isn't in the list.
     fn list(&self) -> Answer<'_, Vec<FoundTree>, GitError>;
 }

@@ -97,6 +97,12 @@ impl BubblewrapSettings {
 }
 
 /// Makes runtimes by `bwrap`. They end with the process that made them.
+///
+/// **Across processes.** A runtime's supervisor listens to the process that made it and to nobody else.
+/// Two workers that use one workspace have a runtime each, and so two supervisors; a reader of a workspace
+/// has one of its own, too. Tokens are compared among the commands of one runtime only. Between runtimes
+/// the end of a lease keeps commands apart: each supervisor ends a command at that moment of the machine's
+/// clock, be its worker stopped or stuck, and nobody else can have the lock earlier.
 pub struct Bubblewrap {
     kind: BackendKind,
     settings: BubblewrapSettings,
@@ -143,6 +149,8 @@ impl Bubblewrap {
             system_call_filter: true,
             landlock: launched.has_landlock,
             cgroup: provider.cgroups.is_some(),
+            cpu: provider.cgroups.as_ref().is_some_and(CgroupPlace::has_cpu),
+            file_size: true,
             read_only_mounts: true,
         };
         launched.process.end().await;
@@ -351,7 +359,7 @@ impl BubblewrapRuntime {
                 .map_or_else(|| self.workdir.clone(), |cwd| self.workdir.join(cwd)),
             env: env.0.into_iter().collect(),
         };
-        let ordered = connection.exec(command, theirs);
+        let ordered = connection.exec(command, theirs, request.hold);
         let ordered = ordered.map_err(|NotOrdered::TooLong| too_long())?;
         let order = Order {
             runtime: self.id,

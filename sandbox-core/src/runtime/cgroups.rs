@@ -16,6 +16,9 @@ use crate::ports::runtimes::Resources;
 /// The names of our groups begin so, with our process's number after it.
 const PREFIX: &str = "unstall-sandbox-";
 
+/// What limits processor time in the first version.
+const CPU_QUOTA_V1: &str = "cpu.cfs_quota_us";
+
 /// The period of a CPU's share, as the kernel has it by itself.
 const CPU_PERIOD_US: u64 = 100_000;
 
@@ -32,8 +35,8 @@ pub(super) enum CgroupPlace {
         pids: PathBuf,
         cpu: Option<PathBuf>,
     },
-    /// One tree for all.
-    V2(PathBuf),
+    /// One tree for all; processor time may not be ours to limit in it.
+    V2 { place: PathBuf, has_cpu: bool },
 }
 
 /// A group that was made.
@@ -43,23 +46,53 @@ pub(super) struct Cgroup {
 }
 
 impl CgroupPlace {
-    /// Finds out whether groups can be made here, by making one; and removes those of processes that
-    /// are gone.
+    /// Finds out whether groups can be made here, by making one, and whether they can limit processor
+    /// time; and removes those of processes that are gone.
     pub(super) fn probe() -> Option<Self> {
         let mounts = read_text(Path::new("/proc/self/mountinfo")).ok()?;
         let own = read_text(Path::new("/proc/self/cgroup")).ok()?;
-        let place = Self::find(&mounts, &own)?;
+        let mut place = Self::find(&mounts, &own)?;
         place.sweep();
+        if place.has_cpu() && place.try_out().is_err() {
+            place = place.without_cpu();
+        }
+        // Whatever it is that refuses: then there are no groups for us.
+        place.try_out().ok()?;
+        Some(place)
+    }
+
+    /// Makes a group with each kind of limit, and removes it.
+    fn try_out(&self) -> io::Result<()> {
         let trial = Resources {
+            cpu_milli: Some(1000),
             memory_mb: Some(64),
             processes_max: Some(8),
             ..Resources::default()
         };
-        // Whatever it is that refuses: then there are no groups for us.
         let name = RuntimeId::generate().to_string(); // others may try at the same time
-        let made = place.make(&name, &trial, None).ok()?;
-        made.remove().ok()?;
-        Some(place)
+        self.make(&name, &trial, None)?.remove()
+    }
+
+    /// Is processor time limited, too?
+    pub(super) fn has_cpu(&self) -> bool {
+        match self {
+            Self::V1 { cpu, .. } => cpu.is_some(),
+            Self::V2 { has_cpu, .. } => *has_cpu,
+        }
+    }
+
+    fn without_cpu(self) -> Self {
+        match self {
+            Self::V1 { memory, pids, .. } => Self::V1 {
+                memory,
+                pids,
+                cpu: None,
+            },
+            Self::V2 { place, .. } => Self::V2 {
+                place,
+                has_cpu: false,
+            },
+        }
     }
 
     fn find(mounts: &str, own: &str) -> Option<Self> {
@@ -82,7 +115,10 @@ impl CgroupPlace {
         }
         let mounted = Mounted::find(mounts, |kind, _| kind == "cgroup2")?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-        Some(Self::V2(mounted.folder_of(path)))
+        Some(Self::V2 {
+            place: mounted.folder_of(path),
+            has_cpu: true,
+        })
     }
 
     /// Makes a group with limits, and puts a process in it with all that it will start.
@@ -115,10 +151,13 @@ impl CgroupPlace {
         first_process: Option<u32>,
     ) -> io::Result<()> {
         for (place, limits) in self.limits(resources) {
-            if let Self::V2(own) = self {
-                // Already so, or refused; without it the limits below can't be written.
-                let _unknown =
-                    write_existing(&own.join("cgroup.subtree_control"), "+memory +pids +cpu");
+            if let Self::V2 { place, .. } = self {
+                let control = place.join("cgroup.subtree_control");
+                // Already so, or refused; without them the limits below can't be written. One that is
+                // refused would take the others of its line with it.
+                for controllers in ["+memory +pids", "+cpu"] {
+                    let _unknown = write_existing(&control, controllers);
+                }
             }
             let folder = place.join(name);
             match mkdir(&folder, Mode::from_raw_mode(0o755)) {
@@ -127,7 +166,13 @@ impl CgroupPlace {
             }
             made.folders.push(folder.clone());
             for (file, text) in limits {
-                write_existing(&folder.join(file), &text)?;
+                match write_existing(&folder.join(file), &text) {
+                    // The group above may use less than that already, which the first version refuses
+                    // to be told: then that holds.
+                    Err(error)
+                        if file == CPU_QUOTA_V1 && error.kind() == io::ErrorKind::InvalidInput => {}
+                    written => written?,
+                }
             }
             if let Some(process) = first_process {
                 write_existing(&folder.join("cgroup.procs"), &process.to_string())?;
@@ -151,7 +196,7 @@ impl CgroupPlace {
             } => {
                 let memory = memory.map(|text| ("memory.limit_in_bytes", text));
                 let pids = pids.map(|text| ("pids.max", text));
-                let cpu_limit = cpu_us.map(|us| ("cpu.cfs_quota_us", us.to_string()));
+                let cpu_limit = cpu_us.map(|us| (CPU_QUOTA_V1, us.to_string()));
                 let mut limits = vec![
                     (memory_place.clone(), memory.into_iter().collect()),
                     (pids_place.clone(), pids.into_iter().collect()),
@@ -161,7 +206,8 @@ impl CgroupPlace {
                 }
                 limits
             }
-            Self::V2(place) => {
+            Self::V2 { place, has_cpu } => {
+                let cpu_us = cpu_us.filter(|_| *has_cpu);
                 let mut limits = Vec::new();
                 limits.extend(memory.map(|text| ("memory.max", text)));
                 limits.extend(pids.map(|text| ("pids.max", text)));
@@ -268,7 +314,10 @@ mod tests {
         let mounts = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(
             CgroupPlace::find(mounts, "0::/user.slice/a\n"),
-            Some(CgroupPlace::V2("/sys/fs/cgroup/user.slice/a".into()))
+            Some(CgroupPlace::V2 {
+                place: "/sys/fs/cgroup/user.slice/a".into(),
+                has_cpu: true,
+            })
         );
         assert_eq!(CgroupPlace::find("", "0::/\n"), None);
     }
@@ -281,7 +330,10 @@ mod tests {
             processes_max: Some(7),
             file_mb: None,
         };
-        let place = CgroupPlace::V2("/c".into());
+        let place = CgroupPlace::V2 {
+            place: "/c".into(),
+            has_cpu: true,
+        };
         let texts = |list: [(&'static str, &str); 3]| {
             list.map(|(file, text)| (file, text.to_owned())).to_vec()
         };
@@ -291,5 +343,8 @@ mod tests {
             ("cpu.max", "150000 100000"),
         ];
         assert_eq!(place.limits(&resources), [("/c".into(), texts(v2))]);
+        let without = place.without_cpu().limits(&resources);
+        let mut files = without.iter().flat_map(|(_, limits)| limits);
+        assert!(files.all(|(file, _)| *file != "cpu.max"));
     }
 }

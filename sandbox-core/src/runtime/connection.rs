@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
+use super::fence::{Guard, moment_us};
 use super::launch::{Launched, RuntimeProcess};
 use super::packets;
 use super::wire::{CommandEnd, FromSupervisor, PACKET_BYTES_MAX, ToSupervisor};
+use crate::ports::locks::{Hold, Reliance};
 
 /// What the supervisor says is small.
 const ANSWER_BYTES_MAX: usize = 4096;
@@ -30,6 +33,11 @@ enum Order {
         packet: Vec<u8>,
         descriptors: Vec<OwnedFd>,
         ended: oneshot::Sender<CommandEnd>,
+        reliance: Option<Reliance>,
+    },
+    Prolong {
+        id: u64,
+        until_us: u64,
     },
     Kill {
         id: u64,
@@ -59,6 +67,7 @@ impl Connection {
         let (closing, closed) = watch::channel(false);
         let conversation = Conversation {
             socket: launched.socket,
+            orders: orders.downgrade(),
             outgoing: VecDeque::new(),
             commands: HashMap::new(),
         };
@@ -75,7 +84,7 @@ impl Connection {
         *self.closed.borrow()
     }
 
-    /// Orders a command, with its ends of pipes.
+    /// Orders a command, with its ends of pipes and the hold under which it runs, if there is one.
     ///
     /// # Errors
     /// When it doesn't fit into a packet.
@@ -83,9 +92,11 @@ impl Connection {
         &self,
         command: super::wire::Command,
         descriptors: Vec<OwnedFd>,
+        hold: Option<Hold>,
     ) -> Result<Ordered, NotOrdered> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let packet = ToSupervisor::Exec { id, command }.encode();
+        let guard = hold.as_ref().map(Guard::of);
+        let packet = ToSupervisor::Exec { id, guard, command }.encode();
         if packet.len() > PACKET_BYTES_MAX {
             return Err(NotOrdered::TooLong);
         }
@@ -95,6 +106,7 @@ impl Connection {
             packet,
             descriptors,
             ended: sender,
+            reliance: hold.and_then(|hold| hold.reliance),
         };
         // When the conversation is over, the order is dropped, and with it the sender of its end.
         let _over = self.orders.send(order);
@@ -118,8 +130,43 @@ impl Connection {
 
 struct Conversation {
     socket: AsyncFd<OwnedFd>,
+    /// Its own queue, for those who say something while a command runs. It keeps no runtime alive.
+    orders: mpsc::WeakUnboundedSender<Order>,
     outgoing: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
-    commands: HashMap<u64, oneshot::Sender<CommandEnd>>,
+    commands: HashMap<u64, Awaited>,
+}
+
+/// A command that hasn't ended yet.
+struct Awaited {
+    ended: oneshot::Sender<CommandEnd>,
+    _prolonging: Option<Prolonging>,
+}
+
+/// A task that tells the supervisor whenever a command's lease is prolonged, until this is dropped. It
+/// is a task of its own, so that a command whose output nobody reads for a while lives as long as its lock.
+struct Prolonging(AbortHandle);
+
+impl Prolonging {
+    fn begin(id: u64, mut reliance: Reliance, queue: mpsc::WeakUnboundedSender<Order>) -> Self {
+        let task = tokio::spawn(async move {
+            // When nobody says anything more, what was said last holds.
+            while let Some(until) = reliance.changed().await {
+                let Some(orders) = queue.upgrade() else {
+                    return;
+                };
+                let until_us = moment_us(until);
+                // When the conversation is over, so is the command.
+                let _over = orders.send(Order::Prolong { id, until_us });
+            }
+        });
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Prolonging {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Conversation {
@@ -166,9 +213,21 @@ impl Conversation {
                 packet,
                 descriptors,
                 ended,
+                reliance,
             } => {
-                self.commands.insert(id, ended);
+                // Only now, so that nothing is said of it before it was ordered.
+                let prolonging =
+                    reliance.map(|reliance| Prolonging::begin(id, reliance, self.orders.clone()));
+                let awaited = Awaited {
+                    ended,
+                    _prolonging: prolonging,
+                };
+                self.commands.insert(id, awaited);
                 self.outgoing.push_back((packet, descriptors));
+            }
+            Order::Prolong { id, until_us } => {
+                let packet = ToSupervisor::Prolong { id, until_us }.encode();
+                self.outgoing.push_back((packet, Vec::new()));
             }
             Order::Kill { id } => {
                 let packet = ToSupervisor::Kill { id }.encode();
@@ -181,9 +240,9 @@ impl Conversation {
     fn hear(&mut self, said: FromSupervisor) -> io::Result<()> {
         match said {
             FromSupervisor::Ended { id, end } => {
-                if let Some(ended) = self.commands.remove(&id) {
+                if let Some(awaited) = self.commands.remove(&id) {
                     // Whoever was dropped doesn't want to know.
-                    let _dropped = ended.send(end);
+                    let _dropped = awaited.ended.send(end);
                 }
                 Ok(())
             }

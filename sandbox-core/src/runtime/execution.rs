@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::output::OutputKeeper;
 use super::wire::{CommandEnd, Step};
-use crate::domain::{RuntimeId, RuntimeState, SandboxError};
+use crate::domain::{LockLoss, RuntimeId, RuntimeState, SandboxError};
 use crate::ports::runtimes::{ExecChunk, ExecEnd, ExecEvent, ExecEvents, ExecResult, OutputStream};
 
 /// What a pipe holds by itself, so that one reading empties it.
@@ -303,7 +303,18 @@ impl Execution {
                 timed_out: true,
             }),
             CommandEnd::Killed => Ok(by_signal(libc::SIGKILL)),
+            CommandEnd::LeaseEnded => Err(self.lock_lost(LockLoss::LeaseEnded)),
+            CommandEnd::Superseded { given, newest } => {
+                Err(self.lock_lost(LockLoss::NewerToken { given, newest }))
+            }
             CommandEnd::NotBegun { step, errno } => Err(not_begun(&self.program, step, errno)),
+        }
+    }
+
+    fn lock_lost(&self, loss: LockLoss) -> SandboxError {
+        SandboxError::LockLost {
+            command: self.program.to_string_lossy().into_owned(),
+            loss,
         }
     }
 }

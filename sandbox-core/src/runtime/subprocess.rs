@@ -32,7 +32,8 @@ use crate::ports::runtimes::{
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Runtimes without any isolation: what is mounted is where it is, read-only or not, and a command may
-/// do whatever this process may. A process that leaves its group survives its command.
+/// do whatever this process may. A process that leaves its group survives its command. Under which lock
+/// a command runs isn't looked at: nobody would be left to end it while this process is stopped.
 pub struct Subprocesses {
     kind: BackendKind,
     pool: BlockingPool,

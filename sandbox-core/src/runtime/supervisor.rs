@@ -1,6 +1,11 @@
 //! The first process inside of a runtime: it starts and kills commands as it is told over its standard
 //! input, and tells how they ended. When that is closed, it ends, and the whole runtime with it.
 //!
+//! It lives in another process than whoever orders commands, and so it is the one that sees to it that
+//! a command ends with its lock, though that other process be stopped: it refuses whoever has an older
+//! token than one that came, ends what runs under an older one, and ends a command at the moment until which
+//! its lock may be relied on, unless it was told before that this is later.
+//!
 //! It has one thread, and waits for everything at one place.
 
 use std::collections::VecDeque;
@@ -21,9 +26,11 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
+use super::alarm::{Alarm, NEVER_US, boot_time_us};
 use super::command_init::{self, Side, split_into_namespaces};
 use super::confinement::Confinement;
 use super::descriptors::close_inherited;
+use super::fence::{Fence, Guard};
 use super::packets::{self, Received};
 use super::system_files::write_new;
 use super::wire::{
@@ -65,6 +72,10 @@ struct Supervisor {
     running: Vec<Running>,
     /// Those that came while one was being killed.
     waiting: VecDeque<Waiting>,
+    /// Whose commands came.
+    fence: Fence,
+    /// Rings when the next lease ends.
+    alarm: Alarm,
     buffer: Vec<u8>,
 }
 
@@ -79,11 +90,14 @@ struct Running {
     id: u64,
     process: OwnedFd,
     report: OwnedFd,
-    is_killed: bool,
+    guard: Option<Guard>,
+    /// What to tell of it once it was killed.
+    killed: Option<CommandEnd>,
 }
 
 struct Waiting {
     id: u64,
+    guard: Option<Guard>,
     /// Its order, as it came.
     packet: Vec<u8>,
     descriptors: Vec<OwnedFd>,
@@ -122,6 +136,8 @@ impl Supervisor {
             wants_spare: true,
             running: Vec::new(),
             waiting: VecDeque::new(),
+            fence: Fence::default(),
+            alarm: Alarm::new()?,
             buffer,
         };
         supervisor.tell(&FromSupervisor::Ready { landlock })?;
@@ -146,6 +162,7 @@ impl Supervisor {
                 return Ok(Turn::End(exit_code));
             }
         }
+        self.alarm.set(self.next_lease_end_us())?;
         let happened = self.wait()?;
         if let Some(spare) = self.spare.take_if(|_| happened.is_spare_gone) {
             // Whatever it reported is found out again when one is needed.
@@ -156,10 +173,16 @@ impl Supervisor {
             let ended = self.running.swap_remove(index);
             self.tell_end(ended)?;
         }
-        if happened.is_told && !self.obey()? {
-            return Ok(Turn::End(ExitCode::SUCCESS));
+        if happened.is_told {
+            if !self.obey()? {
+                return Ok(Turn::End(ExitCode::SUCCESS));
+            }
+        } else {
+            // Only once all is heard that was said: a lease may have been prolonged.
+            let now_us = boot_time_us();
+            self.end_those(|guard| (guard.until_us <= now_us).then_some(CommandEnd::LeaseEnded))?;
         }
-        while !self.running.iter().any(|running| running.is_killed) {
+        while !self.running.iter().any(|running| running.killed.is_some()) {
             let Some(next) = self.waiting.pop_front() else {
                 break;
             };
@@ -171,7 +194,10 @@ impl Supervisor {
     }
 
     fn wait(&self) -> io::Result<Happened> {
-        let mut watched = vec![PollFd::new(&self.control, PollFlags::IN)];
+        let mut watched = vec![
+            PollFd::new(&self.control, PollFlags::IN),
+            PollFd::new(&self.alarm, PollFlags::IN), // only so that this goes on
+        ];
         let processes = self.running.iter();
         watched.extend(processes.map(|running| PollFd::new(&running.process, PollFlags::IN)));
         let spare = self.spare.iter();
@@ -182,7 +208,7 @@ impl Supervisor {
             Err(error) => return Err(error.into()),
         }
         let has_happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let (of_running, of_spare) = watched[1..].split_at(self.running.len());
+        let (of_running, of_spare) = watched[2..].split_at(self.running.len());
         let ended = of_running.iter().enumerate();
         Ok(Happened {
             is_told: has_happened(&watched[0]),
@@ -206,23 +232,84 @@ impl Supervisor {
         };
         match ToSupervisor::decode(&self.buffer[..length]).map_err(io::Error::other)? {
             ToSupervisor::SetUp(_) => return Err(io::Error::other("it is set up already")),
-            ToSupervisor::Exec { id, .. } => self.waiting.push_back(Waiting {
+            ToSupervisor::Exec { id, guard, .. } => self.take(Waiting {
                 id,
+                guard,
                 packet: self.buffer[..length].to_vec(),
                 descriptors,
-            }),
+            })?,
+            ToSupervisor::Prolong { id, until_us } => self.prolong(id, until_us),
             ToSupervisor::Kill { id } => self.kill(id)?,
         }
         Ok(true)
     }
 
+    /// Lets a command wait for its turn, unless somebody came who got the lock after its holder. Whoever
+    /// had the lock before is ended first.
+    fn take(&mut self, next: Waiting) -> io::Result<()> {
+        if let Some(guard) = next.guard {
+            if let Err(newest) = self.fence.admit(guard) {
+                let given = guard.token;
+                let end = CommandEnd::Superseded { given, newest };
+                return self.tell(&FromSupervisor::Ended { id: next.id, end });
+            }
+            self.end_those(|older| {
+                let end = CommandEnd::Superseded {
+                    given: older.token,
+                    newest: guard.token,
+                };
+                older.yields_to(guard).then_some(end)
+            })?;
+        }
+        self.waiting.push_back(next);
+        Ok(())
+    }
+
+    /// Kills those for whose guard there is an end, and gives up those of them that haven't begun.
+    fn end_those(&mut self, end_for: impl Fn(Guard) -> Option<CommandEnd>) -> io::Result<()> {
+        for running in &mut self.running {
+            if let Some(end) = running.guard.and_then(&end_for) {
+                running.kill(end)?;
+            }
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting.guard.and_then(&end_for) {
+                Some(end) => self.tell(&FromSupervisor::Ended {
+                    id: waiting.id,
+                    end,
+                })?,
+                None => self.waiting.push_back(waiting),
+            }
+        }
+        Ok(())
+    }
+
+    fn prolong(&mut self, id: u64, until_us: u64) {
+        let running = self.running.iter_mut();
+        let running = running.map(|running| (running.id, &mut running.guard));
+        let waiting = self.waiting.iter_mut();
+        let waiting = waiting.map(|waiting| (waiting.id, &mut waiting.guard));
+        // One that has ended meanwhile isn't found.
+        for (_, guard) in running.chain(waiting).filter(|(its, _)| *its == id) {
+            if let Some(guard) = guard {
+                guard.until_us = until_us;
+            }
+        }
+    }
+
+    /// The first end of a lease of those that aren't being killed already.
+    fn next_lease_end_us(&self) -> u64 {
+        let running = self.running.iter();
+        let running = running.filter(|running| running.killed.is_none());
+        let running = running.filter_map(|running| running.guard);
+        let waiting = self.waiting.iter().filter_map(|waiting| waiting.guard);
+        let ends = running.chain(waiting).map(|guard| guard.until_us);
+        ends.min().unwrap_or(NEVER_US)
+    }
+
     fn kill(&mut self, id: u64) -> io::Result<()> {
         if let Some(running) = self.running.iter_mut().find(|running| running.id == id) {
-            running.is_killed = true;
-            match pidfd_send_signal(&running.process, Signal::KILL) {
-                Ok(()) | Err(rustix::io::Errno::SRCH) => {} // it has ended by itself meanwhile
-                Err(error) => return Err(error.into()),
-            }
+            running.kill(CommandEnd::Killed)?;
         }
         if let Some(index) = self.waiting.iter().position(|waiting| waiting.id == id) {
             self.waiting.remove(index);
@@ -257,6 +344,14 @@ impl Supervisor {
     /// Begins a command.
     fn begin(&mut self, next: Waiting) -> io::Result<Turn> {
         let id = next.id;
+        // It may have waited long for its turn, or its order for being read.
+        if let Some(guard) = next.guard
+            && guard.until_us <= boot_time_us()
+        {
+            let end = CommandEnd::LeaseEnded;
+            self.tell(&FromSupervisor::Ended { id, end })?;
+            return Ok(Turn::Again);
+        }
         // What was prepared may have been killed for want of memory; then it is made anew, once.
         for _ in 0..2 {
             if self.spare.is_none() {
@@ -279,7 +374,8 @@ impl Supervisor {
                     id,
                     process: spare.process,
                     report: spare.report,
-                    is_killed: false,
+                    guard: next.guard,
+                    killed: None,
                 });
                 return Ok(Turn::Again);
             }
@@ -301,15 +397,28 @@ impl Supervisor {
     fn tell_end(&self, ended: Running) -> io::Result<()> {
         let end = match end_of(&ended.process, ended.report)? {
             Ok(end) => end,
-            Err(_) if ended.is_killed => CommandEnd::Killed,
             // Without a report and without us: the kernel killed it, for want of memory.
-            Err(_) => CommandEnd::Signaled(Signal::KILL.as_raw()),
+            Err(_) => {
+                let by_kernel = CommandEnd::Signaled(Signal::KILL.as_raw());
+                ended.killed.unwrap_or(by_kernel)
+            }
         };
         self.tell(&FromSupervisor::Ended { id: ended.id, end })
     }
 
     fn tell(&self, message: &FromSupervisor) -> io::Result<()> {
         packets::send(&self.control, &message.encode(), &[])
+    }
+}
+
+impl Running {
+    /// Kills it. What is told of it is the first reason for that.
+    fn kill(&mut self, end: CommandEnd) -> io::Result<()> {
+        self.killed = self.killed.or(Some(end));
+        match pidfd_send_signal(&self.process, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()), // it has ended by itself meanwhile
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -7,6 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use super::fence::Guard;
+use crate::ports::locks::LockClass;
+
 /// Bytes of a packet: what a socket's buffer takes at once where nobody raised Linux' default of
 /// 208 KiB, less the kernel's own overhead.
 pub(super) const PACKET_BYTES_MAX: usize = 192 * 1024;
@@ -17,7 +20,14 @@ pub(super) enum ToSupervisor {
     /// First of all, once.
     SetUp(SetUp),
     /// Run a command. With it come the ends of pipes: its output, its errors, and its input if it has any.
-    Exec { id: u64, command: Command },
+    Exec {
+        id: u64,
+        /// Under which lock, if under any.
+        guard: Option<Guard>,
+        command: Command,
+    },
+    /// Until when the lock of a command may be relied on, from now on: it was prolonged, or is lost.
+    Prolong { id: u64, until_us: u64 },
     /// Kill what is left of a command, if anything.
     Kill { id: u64 },
 }
@@ -81,6 +91,15 @@ pub(super) enum CommandEnd {
     Signaled(i32),
     /// We had it killed.
     Killed,
+    /// The lease of its lock ran out: it was killed, or never begun.
+    LeaseEnded,
+    /// A newer holder's command came: it was killed, or never begun.
+    Superseded {
+        /// Its own token.
+        given: u64,
+        /// The newer holder's.
+        newest: u64,
+    },
     /// It never began.
     NotBegun { step: Step, errno: i32 },
 }
@@ -122,9 +141,10 @@ impl ToSupervisor {
                 packet.number(set_up.data_bytes_max);
                 packet.number(set_up.processes_max);
             }
-            Self::Exec { id, command } => {
+            Self::Exec { id, guard, command } => {
                 packet.byte(1);
                 packet.number(*id);
+                packet.guard(*guard);
                 packet.texts(command.cmd.iter().map(OsString::as_os_str));
                 packet.text(command.cwd.as_os_str());
                 packet.texts(command.env.iter().map(|(name, _)| name.as_os_str()));
@@ -133,6 +153,11 @@ impl ToSupervisor {
             Self::Kill { id } => {
                 packet.byte(2);
                 packet.number(*id);
+            }
+            Self::Prolong { id, until_us } => {
+                packet.byte(3);
+                packet.number(*id);
+                packet.number(*until_us);
             }
         }
         packet.0
@@ -155,7 +180,7 @@ impl ToSupervisor {
                 processes_max: rest.number()?,
             }),
             1 => {
-                let id = rest.number()?;
+                let (id, guard) = (rest.number()?, rest.guard()?);
                 let (cmd, cwd) = (rest.texts()?, PathBuf::from(rest.text()?));
                 let (names, values) = (rest.texts()?, rest.texts()?);
                 if cmd.is_empty() || names.len() != values.len() {
@@ -163,9 +188,13 @@ impl ToSupervisor {
                 }
                 let env = names.into_iter().zip(values).collect();
                 let command = Command { cmd, cwd, env };
-                Self::Exec { id, command }
+                Self::Exec { id, guard, command }
             }
             2 => Self::Kill { id: rest.number()? },
+            3 => Self::Prolong {
+                id: rest.number()?,
+                until_us: rest.number()?,
+            },
             _ => return Err(Damaged),
         };
         rest.end(message)
@@ -259,11 +288,31 @@ impl Packet {
         }
     }
 
+    fn guard(&mut self, guard: Option<Guard>) {
+        let Some(guard) = guard else {
+            self.byte(0);
+            return;
+        };
+        self.byte(match guard.class {
+            LockClass::Read => 1,
+            LockClass::Write => 2,
+        });
+        self.number(guard.token);
+        self.number(guard.until_us);
+    }
+
     fn end(&mut self, end: CommandEnd) {
         let (kind, number) = match end {
             CommandEnd::Exited(code) => (0, code),
             CommandEnd::Signaled(signal) => (1, signal),
             CommandEnd::Killed => (2, 0),
+            CommandEnd::LeaseEnded => (7, 0),
+            CommandEnd::Superseded { given, newest } => {
+                self.byte(8);
+                self.number(given);
+                self.number(newest);
+                return;
+            }
             CommandEnd::NotBegun { step, errno } => {
                 let step = match step {
                     Step::Namespaces => 3,
@@ -317,8 +366,28 @@ impl Rest<'_> {
         (0..count).map(|_| self.text()).collect()
     }
 
+    fn guard(&mut self) -> Result<Option<Guard>, Damaged> {
+        let class = match self.byte()? {
+            0 => return Ok(None),
+            1 => LockClass::Read,
+            2 => LockClass::Write,
+            _ => return Err(Damaged),
+        };
+        let (token, until_us) = (self.number()?, self.number()?);
+        Ok(Some(Guard {
+            class,
+            token,
+            until_us,
+        }))
+    }
+
     fn command_end(&mut self) -> Result<CommandEnd, Damaged> {
-        let (kind, number) = (self.byte()?, self.signed()?);
+        let kind = self.byte()?;
+        if kind == 8 {
+            let (given, newest) = (self.number()?, self.number()?);
+            return Ok(CommandEnd::Superseded { given, newest });
+        }
+        let number = self.signed()?;
         let not_begun = |step| CommandEnd::NotBegun {
             step,
             errno: number,
@@ -331,6 +400,7 @@ impl Rest<'_> {
             4 => not_begun(Step::Confinement),
             5 => not_begun(Step::Folder),
             6 => not_begun(Step::Program),
+            7 => CommandEnd::LeaseEnded,
             _ => return Err(Damaged),
         })
     }
@@ -354,16 +424,27 @@ mod tests {
         prop::collection::vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
     }
 
+    fn guard() -> impl Strategy<Value = Option<Guard>> {
+        let class = prop_oneof![Just(LockClass::Read), Just(LockClass::Write)];
+        let numbers = (class, any::<u64>(), any::<u64>());
+        prop::option::of(numbers.prop_map(|(class, token, until_us)| Guard {
+            class,
+            token,
+            until_us,
+        }))
+    }
+
     proptest! {
         #[test]
         fn a_command_of_any_bytes_arrives_as_it_was(
             cmd in prop::collection::vec(text(), 1..5),
             cwd in text(),
             env in prop::collection::vec((text(), text()), 0..5),
+            guard in guard(),
             id: u64,
         ) {
             let command = Command { cmd, cwd: cwd.into(), env };
-            let message = ToSupervisor::Exec { id, command };
+            let message = ToSupervisor::Exec { id, guard, command };
             prop_assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
         }
 
@@ -392,6 +473,11 @@ mod tests {
             CommandEnd::Exited(-1),
             CommandEnd::Signaled(9),
             CommandEnd::Killed,
+            CommandEnd::LeaseEnded,
+            CommandEnd::Superseded {
+                given: 7,
+                newest: u64::MAX,
+            },
         ];
         ends.extend(not_begun);
         for end in ends {
@@ -408,5 +494,10 @@ mod tests {
             processes_max: 3,
         });
         assert_eq!(ToSupervisor::decode(&set_up.encode()), Ok(set_up));
+        let prolong = ToSupervisor::Prolong {
+            id: 7,
+            until_us: 1_000_000,
+        };
+        assert_eq!(ToSupervisor::decode(&prolong.encode()), Ok(prolong));
     }
 }

@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
     AuthScopeHash, AuthToken, BranchName, CacheKey, FencingToken, RepoCache, RepoCacheState,
-    RepoName, RepoUrl, SandboxError, Subject, UserId, WorkspaceRequest, to_the_microsecond,
+    RepoName, RepoUrl, SandboxError, Subject, UserId, WorkspaceKey, WorkspaceRequest,
+    to_the_microsecond,
 };
 use crate::ports::caches::{CacheFacts, CacheSource, GitError};
 use crate::ports::locks::{LockClass, LockName};
@@ -17,6 +19,8 @@ pub struct CacheRequest<'a> {
     repo_name: &'a RepoName,
     url: RepoUrl,
     token: Option<&'a AuthToken>,
+    /// For which workspace, if for one: that doesn't go when room is made for the cache.
+    workspace: Option<WorkspaceKey>,
 }
 
 impl<'a> CacheRequest<'a> {
@@ -27,7 +31,11 @@ impl<'a> CacheRequest<'a> {
     pub fn of(request: &'a WorkspaceRequest) -> Result<Self, ServiceError> {
         let token = request.auth_token.as_ref();
         let url = request.url()?;
-        Ok(Self::new(&request.user_id, &request.repo_name, url, token))
+        Ok(Self {
+            // Without a conversation, branch or task it is for no workspace yet.
+            workspace: request.key().ok(),
+            ..Self::new(&request.user_id, &request.repo_name, url, token)
+        })
     }
 
     /// A repository for a user. What is read with a user's token is that user's alone; without a token
@@ -48,6 +56,7 @@ impl<'a> CacheRequest<'a> {
             repo_name,
             url,
             token,
+            workspace: None,
         }
     }
 
@@ -55,6 +64,11 @@ impl<'a> CacheRequest<'a> {
     #[must_use]
     pub fn key(&self) -> &CacheKey {
         &self.key
+    }
+
+    /// From where it is fetched.
+    pub(super) fn url(&self) -> &RepoUrl {
+        &self.url
     }
 
     fn source<'b>(&'b self, cache: &'b RepoCache) -> CacheSource<'b> {
@@ -67,11 +81,31 @@ impl<'a> CacheRequest<'a> {
 }
 
 impl SandboxService {
+    /// Refuses a repository that isn't reached by one of the schemes in the settings.
+    pub(super) fn check_scheme(&self, url: &RepoUrl) -> Result<(), ServiceError> {
+        self.settings
+            .schemes
+            .check(url)
+            .map_err(|refused| SandboxError::from(refused).into())
+    }
+
     /// A repository's cache, cloned or fetched if it is missing or stale.
     ///
     /// # Errors
-    /// Those of git, of the store, and of the lock when another clone takes too long.
+    /// `Scheme` when the repository's URL is of a scheme that isn't allowed, and those of git, of the
+    /// store, and of the lock when another clone takes too long.
     pub async fn ensure_repo_cache(
+        &self,
+        request: &CacheRequest<'_>,
+    ) -> Result<RepoCache, ServiceError> {
+        let work = || self.fresh_cache(request);
+        let spared = request.workspace.as_ref();
+        let spared = spared.map_or(Spared::Nothing, Spared::Key);
+        self.with_room(spared, work).await
+    }
+
+    /// The same for whoever makes room itself, and may hold a lock.
+    pub(super) async fn fresh_cache(
         &self,
         request: &CacheRequest<'_>,
     ) -> Result<RepoCache, ServiceError> {
@@ -110,6 +144,7 @@ impl SandboxService {
         request: &CacheRequest<'_>,
         since: Timestamp,
     ) -> Result<RepoCache, ServiceError> {
+        self.check_scheme(&request.url)?;
         let found = self.adapters.store.find_cache_by_key(&request.key).await?;
         if let Some(cache) = found.filter(|cache| is_fresh(cache, since)) {
             self.adapters

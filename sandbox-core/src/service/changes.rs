@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError, as_read};
 use crate::domain::{
     AuthToken, BranchName, CommandKind, CommitId, ConflictCause, FencingToken, GitHost,
@@ -35,11 +36,11 @@ impl SandboxService {
     /// # Errors
     /// `Locked`, and those of git, the store and the lock.
     pub async fn status(&self, id: WorkspaceId) -> Result<TreeStatus, ServiceError> {
-        let work = async |_| {
+        let work = async |token| {
             let workspace = self.ready_workspace(id).await?;
-            let store = &self.adapters.store;
-            store.touch_workspace(id, Timestamp::now()).await?;
-            self.look(&workspace).await
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.touch_workspace(id, Some(token), now).await?;
+            self.look(&workspace, token).await
         };
         self.with_commands(id, LockClass::Read, work).await
     }
@@ -72,11 +73,20 @@ impl SandboxService {
         id: WorkspaceId,
         order: &CommitOrder,
     ) -> Result<CommitId, ServiceError> {
-        let work = async |_| {
+        let work = || self.commit_once(id, order);
+        self.with_room(Spared::Workspace(id), work).await
+    }
+
+    async fn commit_once(
+        &self,
+        id: WorkspaceId,
+        order: &CommitOrder,
+    ) -> Result<CommitId, ServiceError> {
+        let work = async |token| {
             let workspace = self.ready_workspace(id).await?;
             check_writable(&workspace)?;
-            let store = &self.adapters.store;
-            store.mark_workspace_dirty(id, Timestamp::now()).await?;
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.mark_workspace_dirty(id, token, now).await?;
             let request = CommitRequest {
                 message: &order.message,
                 paths: &order.paths,
@@ -93,24 +103,26 @@ impl SandboxService {
     /// Pushes a workspace's branch to the origin. The token is for this call and nowhere else.
     ///
     /// # Errors
-    /// `Unauthorized` when it is for reading, `Locked`, and those of git, the store and the lock.
+    /// `InvalidPath` when it is for reading, `Scheme` when its repository is reached by a scheme that isn't
+    /// allowed, `Locked`, and those of git, the store and the lock.
     pub async fn push(
         &self,
         id: WorkspaceId,
         token: Option<&AuthToken>,
     ) -> Result<Pushed, ServiceError> {
-        let work = async |_| {
+        let work = async |commands_token| {
             let workspace = self.ready_workspace(id).await?;
             check_writable(&workspace)?;
-            let store = &self.adapters.store;
-            store.touch_workspace(id, Timestamp::now()).await?;
+            let (store, now) = (&self.adapters.store, Timestamp::now());
+            store.touch_workspace(id, Some(commands_token), now).await?;
             let cache_id = workspace.repo_cache_id;
             let cache = store.find_cache(cache_id).await?;
             let cache = cache.ok_or(SandboxError::NotFound(Subject::Cache(cache_id)))?;
+            self.check_scheme(&cache.repo_url)?;
             let path = &workspace.local_path;
             let trees = &self.adapters.trees;
             let pushed = trees.push(path, &cache.repo_url, token).await?;
-            self.look(&workspace).await?;
+            self.look(&workspace, commands_token).await?;
             Ok(pushed)
         };
         self.with_commands(id, LockClass::Write, work).await
@@ -151,15 +163,20 @@ impl SandboxService {
     }
 
     /// Asks git about a tree, and says in its record that it is clean if git does, unless somebody has
-    /// announced to write meanwhile. For whoever holds the lock on its commands.
-    pub(super) async fn look(&self, workspace: &Workspace) -> Result<TreeStatus, ServiceError> {
+    /// announced to write meanwhile. For whoever holds the lock on its commands, with that token.
+    pub(super) async fn look(
+        &self,
+        workspace: &Workspace,
+        token: FencingToken,
+    ) -> Result<TreeStatus, ServiceError> {
         let status = self.adapters.trees.status(&workspace.local_path).await?;
         if !workspace.dirty || status.is_dirty() {
             return Ok(status);
         }
         let (id, now) = (workspace.id, Timestamp::now());
         let store = &self.adapters.store;
-        match store.mark_workspace_clean(id, workspace.version, now).await {
+        let version = workspace.version;
+        match store.mark_workspace_clean(id, version, token, now).await {
             Ok(_) => {}
             Err(SandboxError::Conflict {
                 cause: ConflictCause::Version { .. },
@@ -207,14 +224,14 @@ impl SandboxService {
         } else {
             LockClass::Read
         };
-        let work = async move |_| {
+        let work = async move |token| {
             let workspace = self.ready_workspace(id).await?;
             let (store, now) = (&self.adapters.store, Timestamp::now());
             if kind.is_mutating() {
                 check_writable(&workspace)?;
-                store.mark_workspace_dirty(id, now).await?;
+                store.mark_workspace_dirty(id, token, now).await?;
             } else {
-                store.touch_workspace(id, now).await?;
+                store.touch_workspace(id, Some(token), now).await?;
             }
             work(self.tree_of(&workspace)?).await
         };

@@ -1,14 +1,16 @@
 //! Commands in a workspace: those that read run together where they can't write, others alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::command_class::classify;
+use super::disk::Spared;
 use super::{FaultPoint, SandboxService, ServiceError};
 use crate::domain::{CommandKind, RuntimeId, RuntimeState, SandboxError, Workspace, WorkspaceId};
-use crate::ports::locks::{LockClass, LockName};
+use crate::ports::locks::{Hold, LockClass, LockName};
 use crate::ports::runtimes::{ExecRequest, ExecResult, LiveRuntime};
 
 /// A command is killed within this time after its own; until then its runtime isn't idle.
@@ -34,14 +36,33 @@ impl SandboxService {
     ///
     /// # Errors
     /// `CommandRejected` when the workspace is for reading and the command isn't known to read, `Locked`
-    /// when others change the tree all the time, and those of the runtime, the store and the lock.
+    /// when others change the tree all the time, and those of the runtime, the store and the lock. When the
+    /// lock was lost, the command had begun perhaps, and nothing of it runs.
     pub async fn exec(
         &self,
         id: WorkspaceId,
         order: CommandOrder,
     ) -> Result<ExecResult, ServiceError> {
+        let order = &order;
+        let work = || async move {
+            let has_begun = AtomicBool::new(false);
+            match self.exec_once(id, order, &has_begun).await {
+                // A command that began is never run twice, whatever became of it.
+                Err(error) if has_begun.load(Ordering::Relaxed) => Ok(Err(error)),
+                done => done.map(Ok),
+            }
+        };
+        self.with_room(Spared::Workspace(id), work).await?
+    }
+
+    async fn exec_once(
+        &self,
+        id: WorkspaceId,
+        order: &CommandOrder,
+        has_begun: &AtomicBool,
+    ) -> Result<ExecResult, ServiceError> {
         let workspace = self.ready_workspace(id).await?;
-        let kind = kind_of(&workspace, &order)?;
+        let kind = kind_of(&workspace, order)?;
         let class = if kind.is_mutating() {
             LockClass::Write
         } else {
@@ -54,9 +75,9 @@ impl SandboxService {
         loop {
             let place = self.place_for(&workspace, kind).await?;
             let request = order.request.clone();
-            let work = |_| self.exec_locked(id, kind, place, request);
+            let work = |hold| self.exec_locked(id, kind, place, request, (hold, has_begun));
             let wait_max = self.settings.lock_wait;
-            let done = self.under(&name, class, wait_max, work).await;
+            let done = self.under_hold(&name, class, wait_max, work).await;
             match done {
                 Err(ServiceError::Sandbox(SandboxError::NotRunning { .. }))
                     if began.elapsed() < wait_max => {}
@@ -89,7 +110,8 @@ impl SandboxService {
         id: WorkspaceId,
         kind: CommandKind,
         place: Place,
-        request: ExecRequest,
+        mut request: ExecRequest,
+        (hold, has_begun): (Hold, &AtomicBool),
     ) -> Result<ExecResult, ServiceError> {
         // Evicted between the look and the lock: then there is nothing to run in.
         self.ready_workspace(id).await?;
@@ -99,14 +121,15 @@ impl SandboxService {
             return Err(SandboxError::NotRunning { runtime, state }.into());
         }
         let store = &self.adapters.store;
-        let now = Timestamp::now();
+        let (now, token) = (Timestamp::now(), hold.token);
         // Whoever uses the reader keeps it.
         let reader = place.runtime.is_none().then(|| self.readers.of(id));
         if let Some(runtime) = place.runtime {
             let timeout = SignedDuration::try_from(request.timeout).unwrap_or(SignedDuration::MAX);
             let lease = timeout.saturating_add(LEASE_BEYOND_TIMEOUT);
             let until = now.saturating_add(lease).unwrap_or(Timestamp::MAX);
-            match store.touch_runtime(runtime, now, Some(until)).await {
+            let touched = store.touch_runtime(runtime, Some(token), now, Some(until));
+            match touched.await {
                 Err(SandboxError::NotFound(_)) => {
                     let state = RuntimeState::Destroyed;
                     return Err(SandboxError::NotRunning { runtime, state }.into());
@@ -115,11 +138,13 @@ impl SandboxService {
             }
         }
         if kind.is_mutating() {
-            store.mark_workspace_dirty(id, now).await?;
+            store.mark_workspace_dirty(id, token, now).await?;
         } else {
-            store.touch_workspace(id, now).await?;
+            store.touch_workspace(id, Some(token), now).await?;
         }
         self.faults.pass(FaultPoint::CommandAnnounced);
+        request.hold = Some(hold);
+        has_begun.store(true, Ordering::Relaxed);
         let done = place.live.exec(request).await;
         self.faults.pass(FaultPoint::CommandDone);
         if let Some(reader) = reader {

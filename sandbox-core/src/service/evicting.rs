@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::removing::Removal;
 use super::{SandboxService, ServiceError, if_unused};
 use crate::domain::eviction::{
@@ -17,6 +18,7 @@ use crate::domain::{
 };
 use crate::ports::locks::{LockClass, LockName};
 use crate::ports::store::Page;
+use crate::ports::workspaces::SavedEdits;
 
 /// Rows that are read at a time.
 pub(super) const ROWS_MAX: u32 = 500;
@@ -30,8 +32,8 @@ pub enum EvictionOutcome {
     WouldGo,
     /// It was done.
     Gone {
-        /// The hidden ref to which its changes were saved.
-        saved: Option<String>,
+        /// Where its changes were saved.
+        saved: Option<SavedEdits>,
     },
     /// It was not done: it is used, or was changed since. It is looked at again next time.
     Skipped(String),
@@ -70,16 +72,32 @@ impl SandboxService {
     ) -> Result<EvictionReport, ServiceError> {
         let scene = self.scene().await?;
         let (disk, limits) = self.disk(scene.size_bytes()).await?;
-        self.evict_by(scene, disk, limits, now, is_dry_run).await
+        let pass = self.evict_by(scene, disk, limits, now, is_dry_run);
+        if is_dry_run {
+            return pass.await;
+        }
+        self.with_reserve(pass).await
     }
 
-    /// A pass after a write that found no space: as if the volume were full.
-    pub(super) async fn make_room(&self) -> Result<EvictionReport, ServiceError> {
-        let scene = self.scene().await?;
+    /// A pass after a write that found no space: as if the volume were full, and with what is kept back
+    /// for it.
+    pub(super) async fn make_room(
+        &self,
+        spared: Spared<'_>,
+    ) -> Result<EvictionReport, ServiceError> {
+        self.reserve().give_up().await?;
+        let report = self.evict_as_if_full(spared).await;
+        self.renew_reserve().await;
+        report
+    }
+
+    async fn evict_as_if_full(&self, spared: Spared<'_>) -> Result<EvictionReport, ServiceError> {
+        let mut scene = self.scene().await?;
         let (_, limits) = self.disk(scene.size_bytes()).await?;
         let disk = Disk {
             used_bytes: limits.volume_bytes,
         };
+        scene.spare(spared);
         let now = Timestamp::now();
         self.evict_by(scene, disk, limits, now, false).await
     }
@@ -139,9 +157,7 @@ impl SandboxService {
                 let unused_since = Some(workspace.last_used_at);
                 let removal = self.remove_workspace(workspace, unused_since, Duration::ZERO);
                 Ok(match removal.await? {
-                    Some(Removal::Done { saved }) => EvictionOutcome::Gone {
-                        saved: saved.map(|saved| saved.reference),
-                    },
+                    Some(Removal::Done { saved }) => EvictionOutcome::Gone { saved },
                     Some(Removal::Blocked { reason, .. }) => EvictionOutcome::Failed(reason),
                     None => gone,
                 })
@@ -193,7 +209,7 @@ impl SandboxService {
                 .has_saved_edits(&found.local_path)
                 .await?
             {
-                let reason = "edits of evicted workspaces are saved in it, and nowhere else";
+                let reason = "edits of evicted workspaces are saved beside it, and stand on it";
                 return Ok(EvictionOutcome::Skipped(reason.to_owned()));
             }
             let when = if_unused(found.version, token, cache.last_used_at);
@@ -251,6 +267,15 @@ impl Scene {
         candidates.extend(workspaces.map(Candidate::Workspace));
         candidates.extend(caches.map(Candidate::Cache));
         candidates
+    }
+
+    /// Leaves out what isn't to be decided on. Its cache stays in use by it.
+    fn spare(&mut self, spared: Spared<'_>) {
+        self.runtimes.retain(|_, runtime| {
+            let workspace = self.workspaces.get(&runtime.workspace_id);
+            !workspace.is_some_and(|workspace| spared.is(workspace))
+        });
+        self.workspaces.retain(|_, workspace| !spared.is(workspace));
     }
 
     fn size_bytes(&self) -> u64 {

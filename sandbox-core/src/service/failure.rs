@@ -1,7 +1,9 @@
 //! What a use case can fail by: the domain's errors, and those of ports that the domain has no word for.
 
 use std::io;
+use std::path::PathBuf;
 
+use super::reserve::is_full;
 use crate::domain::{
     BaseRef, CacheKey, ConflictCause, Invalid, PlatformError, SandboxError, Subject, Workspace,
     WorkspaceError, WorkspaceId, WorkspaceState,
@@ -40,6 +42,14 @@ pub enum ServiceError {
         /// What the system said.
         source: io::Error,
     },
+    /// With the space that is kept back on it.
+    #[error("the reserve {} can't be kept: {source}; see that the folder is there and that we may write in it", file.display())]
+    Reserve {
+        /// The file that keeps it.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl ServiceError {
@@ -48,11 +58,18 @@ impl ServiceError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Git(error) => is_disk_full(error),
-            Self::Workspace(WorkspaceError::RepoCacheUnavailable { source, .. }) => {
-                source.downcast_ref::<GitError>().is_some_and(is_disk_full)
-            }
+            Self::Workspace(
+                WorkspaceError::RepoCacheUnavailable { source, .. }
+                | WorkspaceError::SavedEditsUnusable { source, .. },
+            ) => source.downcast_ref::<GitError>().is_some_and(is_disk_full),
+            Self::Files(FilesError::NoSpace { .. }) => true,
             _ => false,
         }
+    }
+
+    /// May it be that, though it doesn't say so? A store that can't write doesn't tell why.
+    pub(super) fn may_be_disk_full(&self) -> bool {
+        matches!(self, Self::Sandbox(SandboxError::Unavailable { .. }))
     }
 
     /// Was it only that others hold the lock?
@@ -121,10 +138,7 @@ impl From<Invalid> for ServiceError {
 fn is_disk_full(error: &GitError) -> bool {
     match error {
         GitError::DiskFull { .. } => true,
-        GitError::Io { source, .. } => matches!(
-            source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        ),
+        GitError::Io { source, .. } => is_full(source),
         _ => false,
     }
 }

@@ -23,6 +23,11 @@ pub enum FaultPoint {
     WorkspaceEvicting,
     /// A tree's changes were saved, and it is there.
     EditsSaved,
+    /// A tree was made of what was saved of an earlier one, and its row doesn't say so.
+    EditsLaid,
+    /// A tree was made of what was saved of an earlier one, its row says so, and what was saved is still
+    /// there.
+    EditsLaidReady,
     /// A tree is gone, and its row is there.
     TreeRemoved,
     /// A prepared tree's row is there, and nothing on disk.
@@ -49,7 +54,7 @@ pub enum FaultPoint {
 
 impl FaultPoint {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::CacheIntent,
         Self::CacheCloned,
         Self::CacheEvicting,
@@ -59,6 +64,8 @@ impl FaultPoint {
         Self::TreeClaimed,
         Self::WorkspaceEvicting,
         Self::EditsSaved,
+        Self::EditsLaid,
+        Self::EditsLaidReady,
         Self::TreeRemoved,
         Self::PreparedIntent,
         Self::PreparedMade,
@@ -85,6 +92,8 @@ impl FaultPoint {
             Self::TreeClaimed => "tree-claimed",
             Self::WorkspaceEvicting => "workspace-evicting",
             Self::EditsSaved => "edits-saved",
+            Self::EditsLaid => "edits-laid",
+            Self::EditsLaidReady => "edits-laid-ready",
             Self::TreeRemoved => "tree-removed",
             Self::PreparedIntent => "prepared-intent",
             Self::PreparedMade => "prepared-made",

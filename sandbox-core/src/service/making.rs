@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::disk::Spared;
 use super::removing::Removal;
 use super::{CacheRequest, FaultPoint, SandboxService, ServiceError, as_read, failure};
 use crate::domain::{
@@ -46,25 +47,24 @@ impl<'a> Wanted<'a> {
 
 impl SandboxService {
     /// The workspace that a request asks for, made if it isn't there. Asking again, from wherever, gets
-    /// the same one with all its edits.
+    /// the same one with all its edits; if it was evicted meanwhile, a new one that is made of what was
+    /// saved of it: on the same branch with its commits, and with what was uncommitted.
     ///
     /// # Errors
     /// `Conflict` when the workspace of that key is on another branch or of other access, `TooMany`
-    /// when the user or all have as many as they may, and those of git, the store and the lock. Nothing
-    /// half-made is left.
+    /// when the user or all have as many as they may, `Scheme` when the repository is reached by a scheme
+    /// that isn't allowed, `SavedEditsUnusable` when edits were saved and no tree can be made of them (they
+    /// stay), `TreeLost` when its tree is gone with uncommitted changes, and those of git, the store and
+    /// the lock. Nothing half-made is left.
     pub async fn get_or_create_workspace(
         &self,
         request: &WorkspaceRequest,
     ) -> Result<Workspace, ServiceError> {
         let wanted = Wanted::of(request)?;
-        match self.serve_or_make(&wanted).await {
-            Err(error) if error.is_disk_full() => {
-                tracing::warn!(%error, "the disk is full: making room, and trying once more");
-                self.make_room().await?;
-                self.serve_or_make(&wanted).await
-            }
-            outcome => outcome,
-        }
+        // Also of a workspace that was made when more was allowed.
+        self.check_scheme(wanted.cache.url())?;
+        let work = || self.serve_or_make(&wanted);
+        self.with_room(Spared::Key(&wanted.key), work).await
     }
 
     async fn serve_or_make(&self, wanted: &Wanted<'_>) -> Result<Workspace, ServiceError> {
@@ -89,7 +89,7 @@ impl SandboxService {
         };
         workspace.check_serves(cache.id, wanted.branch.as_ref())?;
         let now = Timestamp::now();
-        match store.touch_workspace(workspace.id, now).await {
+        match store.touch_workspace(workspace.id, None, now).await {
             Ok(()) => {}
             Err(SandboxError::NotFound(_)) => return Ok(None), // evicted a moment ago
             Err(error) => return Err(error.into()),
@@ -104,7 +104,7 @@ impl SandboxService {
         token: FencingToken,
     ) -> Result<Workspace, ServiceError> {
         let base = &wanted.request.base_ref;
-        let cache = self.ensure_repo_cache(&wanted.cache).await;
+        let cache = self.fresh_cache(&wanted.cache).await;
         let cache = cache.map_err(|error| error.about_cache(wanted.cache.key(), base))?;
         let store = &self.adapters.store;
         let Some(found) = store.find_workspace_by_key(&wanted.key).await? else {
@@ -115,28 +115,14 @@ impl SandboxService {
         let now = Timestamp::now();
         match found.state {
             WorkspaceState::Ready => {
-                store.touch_workspace(found.id, now).await?;
+                store.touch_workspace(found.id, None, now).await?;
                 Ok(found)
             }
             WorkspaceState::EvictionBlocked => {
                 let ready = found.moved_to(WorkspaceState::Ready, now)?;
                 Ok(store.update_workspace(&ready, when).await?)
             }
-            WorkspaceState::Missing => {
-                let trees = &self.adapters.trees;
-                let next = match trees.status(&found.local_path).await {
-                    Ok(_) => WorkspaceState::Ready,
-                    Err(GitError::NotThere { .. }) => WorkspaceState::Creating,
-                    Err(error) => return Err(error.into()),
-                };
-                let moved = store
-                    .update_workspace(&found.moved_to(next, now)?, when)
-                    .await?;
-                match next {
-                    WorkspaceState::Ready => Ok(moved),
-                    _ => self.build(wanted, moved, token).await,
-                }
-            }
+            WorkspaceState::Missing => self.find_again(wanted, found, token).await,
             WorkspaceState::Creating => {
                 let trees = &self.adapters.trees;
                 trees.remove(&found.local_path).await?;
@@ -153,6 +139,35 @@ impl SandboxService {
                     }
                 }
             }
+        }
+    }
+
+    /// Goes on with a workspace whose tree wasn't where it should be: that is there again, or is made
+    /// again, unless edits would be given up by that without a word.
+    async fn find_again(
+        &self,
+        wanted: &Wanted<'_>,
+        found: Workspace,
+        token: FencingToken,
+    ) -> Result<Workspace, ServiceError> {
+        let (trees, path) = (&self.adapters.trees, &found.local_path);
+        let next = match trees.status(path).await {
+            Ok(_) => WorkspaceState::Ready,
+            Err(GitError::NotThere { .. }) => {
+                let is_lost = found.dirty && trees.find_saved(path, &found.key).await?.is_none();
+                if is_lost {
+                    return Err(self.tree_lost(&found));
+                }
+                WorkspaceState::Creating
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let when = as_read(found.version, token);
+        let moved = found.moved_to(next, Timestamp::now())?;
+        let moved = self.adapters.store.update_workspace(&moved, when).await?;
+        match next {
+            WorkspaceState::Ready => Ok(moved),
+            _ => self.build(wanted, moved, token).await,
         }
     }
 
@@ -188,13 +203,17 @@ impl SandboxService {
         self.build(wanted, intent, token).await
     }
 
-    /// Makes the tree of an intent. One that fails is given up.
+    /// Makes the tree of an intent: of what was saved under its key, of a prepared tree, or anew. One that
+    /// fails is given up.
     async fn build(
         &self,
         wanted: &Wanted<'_>,
         intent: Workspace,
         token: FencingToken,
     ) -> Result<Workspace, ServiceError> {
+        if let Some(ready) = self.restore(&intent, token).await? {
+            return Ok(ready);
+        }
         let request = TreeRequest {
             path: &intent.local_path,
             base: &wanted.request.base_ref,

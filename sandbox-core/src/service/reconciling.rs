@@ -1,7 +1,7 @@
 //! What a dead process left half-done is finished or undone at a start: records against the disk, git
 //! and runtimes. Other workers may be at work meanwhile: what they hold locked is left to them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,7 +20,8 @@ use crate::ports::workspaces::{FoundKind, FoundTree};
 pub struct ReconcileReport {
     /// Workspaces that were being made, and were given up.
     pub given_up: u64,
-    /// Removals that were finished: workspaces, prepared trees, caches.
+    /// Removals that were finished: workspaces, prepared trees, caches, and saved edits of which a tree was
+    /// made.
     pub finished: u64,
     /// Workspaces whose tree isn't there. Somebody should look at that.
     pub missing: u64,
@@ -67,6 +68,10 @@ impl SandboxService {
     /// # Errors
     /// When the store or the disk can't be asked. What goes wrong with one thing is in the report.
     pub async fn reconcile(&self) -> Result<ReconcileReport, ServiceError> {
+        self.with_reserve(self.mend()).await
+    }
+
+    async fn mend(&self) -> Result<ReconcileReport, ServiceError> {
         let mut report = ReconcileReport::default();
         // The disk first: a row is written before its tree, so whatever is seen now has its row then.
         let on_disk = self.adapters.trees.list().await?;
@@ -128,14 +133,15 @@ impl SandboxService {
         on_disk: &[FoundTree],
         report: &mut ReconcileReport,
     ) -> Result<(), ServiceError> {
-        let whole: HashSet<&LocalPath> = on_disk
+        let whole: HashMap<&LocalPath, &FoundTree> = on_disk
             .iter()
             .filter(|found| found.kind == FoundKind::Workspace)
-            .map(|found| &found.path)
+            .map(|found| (&found.path, found))
             .collect();
         for workspace in self.all_workspaces().await? {
             let what = format!("workspace {}", workspace.id);
-            let is_there = whole.contains(&workspace.local_path);
+            let tree = whole.get(&workspace.local_path);
+            let is_there = tree.is_some();
             match workspace.state {
                 WorkspaceState::Creating => {
                     let removal = self
@@ -152,6 +158,12 @@ impl SandboxService {
                 WorkspaceState::Ready | WorkspaceState::EvictionBlocked if !is_there => {
                     let done = self.look_for(&workspace).await;
                     report.missing += report.note(&what, done);
+                }
+                WorkspaceState::Ready | WorkspaceState::EvictionBlocked
+                    if tree.is_some_and(|tree| tree.holds_saved_edits) =>
+                {
+                    let done = self.finish_restoring(&workspace).await;
+                    report.finished += report.note(&what, done);
                 }
                 WorkspaceState::Missing if is_there => {
                     let done = self.look_for(&workspace).await;
@@ -237,7 +249,7 @@ impl SandboxService {
         for path in on_disk.iter().filter(|path| !known.contains(path)) {
             let removed = match caches.has_saved_edits(path).await {
                 Ok(true) => {
-                    tracing::error!(%path, "a repository's cache with saved edits has no record, and is left: look at it");
+                    tracing::error!(%path, "a repository's cache with saved edits beside it has no record, and is left: look at it");
                     report.kept_on_disk.push(path.to_string());
                     continue;
                 }

@@ -30,12 +30,13 @@ pub(super) enum Removal {
 }
 
 impl SandboxService {
-    /// Removes a workspace, saving what would be lost to a hidden ref of its cache, which is answered.
-    /// One that isn't there is removed already.
+    /// Removes a workspace, saving what would be lost, but no ignored files, beside its cache. Where is
+    /// answered; whoever asks for the workspace next gets a tree that is made of it. One that isn't there
+    /// is removed already, and one of which the tree is lost is given up.
     ///
     /// # Errors
-    /// `EvictionBlocked` as a conflict of state when its changes can't be saved, `Locked` when others
-    /// work in it, and those of git, the store and the lock.
+    /// `EvictionBlocked`, with the reason, when its changes can't be saved: then it stays, and can be
+    /// worked in. `Locked` when others work in it, and those of git, the store and the lock.
     pub async fn destroy_workspace(
         &self,
         id: WorkspaceId,
@@ -43,12 +44,13 @@ impl SandboxService {
         let Some(workspace) = self.adapters.store.find_workspace(id).await? else {
             return Ok(None);
         };
-        let removal = self
-            .remove_workspace(&workspace, None, self.settings.lock_wait)
-            .await?;
-        match removal {
+        let removal = self.remove_workspace(&workspace, None, self.settings.lock_wait);
+        match self.with_reserve(removal).await? {
             Some(Removal::Done { saved }) => Ok(saved),
-            Some(Removal::Blocked { .. }) => Err(WorkspaceError::Dirty(workspace.id).into()),
+            Some(Removal::Blocked { workspace, reason }) => {
+                let workspace = workspace.id;
+                Err(WorkspaceError::EvictionBlocked { workspace, reason }.into())
+            }
             None => Ok(None),
         }
     }
@@ -90,6 +92,10 @@ impl SandboxService {
         let evicting = match workspace.state {
             WorkspaceState::Evicting => workspace,
             _ => {
+                // Nobody has named it, so nobody gives up what was in it.
+                if unused_since.is_some() && workspace.dirty {
+                    self.refuse_lost(&workspace).await?;
+                }
                 let when = Precondition {
                     version: workspace.version,
                     token,
@@ -103,6 +109,27 @@ impl SandboxService {
             }
         };
         self.go_on_removing(evicting, token).await
+    }
+
+    /// Refuses to end a workspace of which the tree is gone with uncommitted changes.
+    async fn refuse_lost(&self, workspace: &Workspace) -> Result<(), ServiceError> {
+        match self.adapters.trees.status(&workspace.local_path).await {
+            Err(GitError::NotThere { .. }) => Err(self.tree_lost(workspace)),
+            // Whatever else it is, saving it finds that out.
+            _ => Ok(()),
+        }
+    }
+
+    /// That a tree is gone with uncommitted changes.
+    pub(super) fn tree_lost(&self, workspace: &Workspace) -> ServiceError {
+        match self.tree_of(workspace) {
+            Ok(path) => WorkspaceError::TreeLost {
+                workspace: workspace.id,
+                path: path.display().to_string(),
+            }
+            .into(),
+            Err(error) => error,
+        }
     }
 
     /// Finishes what a row says that goes. For whoever holds the workspace's lock.
@@ -159,11 +186,14 @@ impl SandboxService {
                 true
             }
         };
+        let (path, key) = (&workspace.local_path, &workspace.key);
         if !would_lose {
+            // Of what it was made, or what was saved of it when its removal was blocked, was since
+            // published or undone: nobody shall get that again.
+            trees.drop_saved(path, workspace.id, key).await?;
             return Ok(None);
         }
-        let path = &workspace.local_path;
-        trees.save(path, workspace.id).await.map(Some)
+        trees.save(path, workspace.id, key).await.map(Some)
     }
 
     async fn block_removal(

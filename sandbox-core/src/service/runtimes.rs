@@ -97,7 +97,7 @@ impl SandboxService {
             return Ok(None);
         }
         match store
-            .touch_runtime(runtime.id, Timestamp::now(), None)
+            .touch_runtime(runtime.id, None, Timestamp::now(), None)
             .await
         {
             Ok(()) => Ok(Some((runtime, live))),

@@ -44,9 +44,9 @@ impl SandboxService {
             return Ok(());
         };
         if workspace.dirty {
-            let look = async |_| {
+            let look = async |token| {
                 let workspace = self.ready_workspace(id).await?;
-                self.look(&workspace).await.map(drop)
+                self.look(&workspace, token).await.map(drop)
             };
             self.with_commands(id, LockClass::Read, look).await?;
         }

@@ -63,9 +63,9 @@ impl SandboxService {
             let work = async |token| {
                 // While a command runs, it isn't idle.
                 let commands = LockName::workspace_command(id);
-                let look = async |_| {
+                let look = async |commands_token| {
                     let workspace = self.ready_workspace(id).await?;
-                    self.look(&workspace).await.map(drop)
+                    self.look(&workspace, commands_token).await.map(drop)
                 };
                 self.under(&commands, LockClass::Read, Duration::ZERO, look)
                     .await?;

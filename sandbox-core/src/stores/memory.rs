@@ -9,8 +9,8 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use self::tables::Tables;
 use super::failure::closed;
 use crate::domain::{
-    CacheId, CacheKey, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId, SandboxError,
-    Workspace, WorkspaceId, WorkspaceKey,
+    CacheId, CacheKey, FencingToken, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId,
+    SandboxError, Workspace, WorkspaceId, WorkspaceKey,
 };
 use crate::ports::Answer;
 use crate::ports::store::{
@@ -131,21 +131,41 @@ impl SandboxStore for MemoryStore {
         Box::pin(async move { self.tables().await?.update_workspace(workspace, when) })
     }
 
-    fn touch_workspace(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, ()> {
-        Box::pin(async move { self.tables().await?.touch_workspace(id, used_at) })
+    fn touch_workspace(
+        &self,
+        id: WorkspaceId,
+        commands_token: Option<FencingToken>,
+        used_at: Timestamp,
+    ) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let mut tables = self.tables().await?;
+            tables.touch_workspace(id, commands_token, used_at)
+        })
     }
 
-    fn mark_workspace_dirty(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, u64> {
-        Box::pin(async move { self.tables().await?.mark_workspace_dirty(id, used_at) })
+    fn mark_workspace_dirty(
+        &self,
+        id: WorkspaceId,
+        commands_token: FencingToken,
+        used_at: Timestamp,
+    ) -> Answer<'_, u64> {
+        Box::pin(async move {
+            let mut tables = self.tables().await?;
+            tables.mark_workspace_dirty(id, commands_token, used_at)
+        })
     }
 
     fn mark_workspace_clean(
         &self,
         id: WorkspaceId,
         version: u64,
+        commands_token: FencingToken,
         now: Timestamp,
     ) -> Answer<'_, u64> {
-        Box::pin(async move { self.tables().await?.mark_workspace_clean(id, version, now) })
+        Box::pin(async move {
+            let mut tables = self.tables().await?;
+            tables.mark_workspace_clean(id, version, commands_token, now)
+        })
     }
 
     fn list_workspaces_by_repo(
@@ -193,10 +213,14 @@ impl SandboxStore for MemoryStore {
     fn touch_runtime(
         &self,
         id: RuntimeId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Answer<'_, ()> {
-        Box::pin(async move { self.tables().await?.touch_runtime(id, used_at, expires_at) })
+        Box::pin(async move {
+            let mut tables = self.tables().await?;
+            tables.touch_runtime(id, commands_token, used_at, expires_at)
+        })
     }
 
     fn find_idle_runtimes(&self, query: IdleRuntimeQuery) -> Answer<'_, Vec<Runtime>> {

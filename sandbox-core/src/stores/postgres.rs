@@ -13,8 +13,8 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use super::opening::OpenError;
 use crate::domain::{
-    CacheId, CacheKey, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId, Workspace,
-    WorkspaceId, WorkspaceKey,
+    CacheId, CacheKey, FencingToken, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId,
+    Workspace, WorkspaceId, WorkspaceKey,
 };
 use crate::ports::Answer;
 use crate::ports::store::{
@@ -160,21 +160,38 @@ impl SandboxStore for PostgresStore {
         Box::pin(workspaces::update(&self.pool, workspace, when))
     }
 
-    fn touch_workspace(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, ()> {
-        Box::pin(workspaces::touch(&self.pool, id, used_at))
+    fn touch_workspace(
+        &self,
+        id: WorkspaceId,
+        commands_token: Option<FencingToken>,
+        used_at: Timestamp,
+    ) -> Answer<'_, ()> {
+        Box::pin(workspaces::touch(&self.pool, id, commands_token, used_at))
     }
 
-    fn mark_workspace_dirty(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, u64> {
-        Box::pin(workspaces::mark_dirty(&self.pool, id, used_at))
+    fn mark_workspace_dirty(
+        &self,
+        id: WorkspaceId,
+        commands_token: FencingToken,
+        used_at: Timestamp,
+    ) -> Answer<'_, u64> {
+        Box::pin(workspaces::mark_dirty(
+            &self.pool,
+            id,
+            commands_token,
+            used_at,
+        ))
     }
 
     fn mark_workspace_clean(
         &self,
         id: WorkspaceId,
         version: u64,
+        commands_token: FencingToken,
         now: Timestamp,
     ) -> Answer<'_, u64> {
-        Box::pin(workspaces::mark_clean(&self.pool, id, version, now))
+        let marking = workspaces::mark_clean(&self.pool, id, version, commands_token, now);
+        Box::pin(marking)
     }
 
     fn list_workspaces_by_repo(
@@ -219,10 +236,12 @@ impl SandboxStore for PostgresStore {
     fn touch_runtime(
         &self,
         id: RuntimeId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Answer<'_, ()> {
-        Box::pin(runtimes::touch(&self.pool, id, used_at, expires_at))
+        let touching = runtimes::touch(&self.pool, id, commands_token, used_at, expires_at);
+        Box::pin(touching)
     }
 
     fn find_idle_runtimes(&self, query: IdleRuntimeQuery) -> Answer<'_, Vec<Runtime>> {

@@ -15,14 +15,14 @@ use jiff::Timestamp;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection, Sqlite, Transaction};
 use tokio::time::{Instant, sleep};
 
 use super::failure::unavailable;
 use super::opening::OpenError;
 use crate::domain::{
-    CacheId, CacheKey, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId, SandboxError,
-    Workspace, WorkspaceId, WorkspaceKey,
+    CacheId, CacheKey, FencingToken, PreparedTree, PreparedTreeId, RepoCache, Runtime, RuntimeId,
+    SandboxError, Workspace, WorkspaceId, WorkspaceKey,
 };
 use crate::ports::Answer;
 use crate::ports::store::{
@@ -145,6 +145,15 @@ fn pool_of(connections: u32) -> SqlitePoolOptions {
         .max_lifetime(None::<Duration>)
         // It asks a server whether it is still there.
         .test_before_acquire(false)
+        // On a full disk SQLite ends a transaction by itself, and the driver, whose rollback is refused
+        // then, would take the connection for one that is inside of it for ever.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                // Answered after the rollback of whatever was dropped.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
 }
 
 fn cannot_open(path: &Path, source: sqlx::Error) -> OpenError {
@@ -224,21 +233,33 @@ impl SandboxStore for SqliteStore {
         Box::pin(workspaces::update(self, workspace, when))
     }
 
-    fn touch_workspace(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, ()> {
-        Box::pin(workspaces::touch(self, id, used_at))
+    fn touch_workspace(
+        &self,
+        id: WorkspaceId,
+        commands_token: Option<FencingToken>,
+        used_at: Timestamp,
+    ) -> Answer<'_, ()> {
+        Box::pin(workspaces::touch(self, id, commands_token, used_at))
     }
 
-    fn mark_workspace_dirty(&self, id: WorkspaceId, used_at: Timestamp) -> Answer<'_, u64> {
-        Box::pin(workspaces::mark_dirty(self, id, used_at))
+    fn mark_workspace_dirty(
+        &self,
+        id: WorkspaceId,
+        commands_token: FencingToken,
+        used_at: Timestamp,
+    ) -> Answer<'_, u64> {
+        Box::pin(workspaces::mark_dirty(self, id, commands_token, used_at))
     }
 
     fn mark_workspace_clean(
         &self,
         id: WorkspaceId,
         version: u64,
+        commands_token: FencingToken,
         now: Timestamp,
     ) -> Answer<'_, u64> {
-        Box::pin(workspaces::mark_clean(self, id, version, now))
+        let marking = workspaces::mark_clean(self, id, version, commands_token, now);
+        Box::pin(marking)
     }
 
     fn list_workspaces_by_repo(
@@ -283,10 +304,12 @@ impl SandboxStore for SqliteStore {
     fn touch_runtime(
         &self,
         id: RuntimeId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Answer<'_, ()> {
-        Box::pin(runtimes::touch(self, id, used_at, expires_at))
+        let touching = runtimes::touch(self, id, commands_token, used_at, expires_at);
+        Box::pin(touching)
     }
 
     fn find_idle_runtimes(&self, query: IdleRuntimeQuery) -> Answer<'_, Vec<Runtime>> {

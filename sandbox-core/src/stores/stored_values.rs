@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::domain::Invalid;
+use crate::domain::{FencingToken, Invalid};
 use crate::ports::store::Precondition;
 
 /// A number as a store keeps it.
@@ -17,6 +17,15 @@ pub(super) fn stored_number(kind: &'static str, number: u64) -> Result<i64, Inva
             "stores keep numbers up to 2^63-1; give a smaller one",
         )
     })
+}
+
+/// A token as a store keeps it, if there is one.
+///
+/// # Errors
+/// When its number is too large.
+pub(super) fn stored_token(token: Option<FencingToken>) -> Result<Option<i64>, Invalid> {
+    let number = token.map(|token| stored_number("fencing token", token.get()));
+    number.transpose()
 }
 
 /// A kept number that can't be negative.

@@ -30,6 +30,7 @@ pub(super) struct WorkspaceRow {
     pub(super) size_bytes: Option<i64>,
     pub(super) version: i64,
     pub(super) token: i64,
+    pub(super) commands_token: i64,
     pub(super) created_at_us: i64,
     pub(super) updated_at_us: i64,
 }
@@ -80,6 +81,7 @@ impl TryFrom<&Workspace> for WorkspaceRow {
             size_bytes: size_bytes.transpose()?,
             version: stored_number("version", workspace.version)?,
             token: stored_number("fencing token", workspace.token.get())?,
+            commands_token: stored_number("fencing token", workspace.commands_token.get())?,
             created_at_us: stored_moment(workspace.created_at),
             updated_at_us: stored_moment(workspace.updated_at),
         })
@@ -130,6 +132,7 @@ fn read(row: &WorkspaceRow, id: WorkspaceId) -> Result<Workspace, Invalid> {
         size_bytes: size_bytes.transpose()?,
         version: read_number("version", row.version)?,
         token: FencingToken::new(read_number("fencing token", row.token)?),
+        commands_token: FencingToken::new(read_number("fencing token", row.commands_token)?),
         created_at: read_moment(row.created_at_us)?,
         updated_at: read_moment(row.updated_at_us)?,
     })

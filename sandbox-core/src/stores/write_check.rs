@@ -75,6 +75,25 @@ pub(super) fn check_write(
     }
 }
 
+/// May somebody say something of a workspace under the lock on its commands, of which a newer holder may
+/// have announced to write? Whoever doesn't hold that lock may.
+pub(super) fn check_commands_token(
+    subject: Subject,
+    newest: FencingToken,
+    given: Option<FencingToken>,
+) -> Result<(), SandboxError> {
+    match given {
+        Some(given) if given < newest => {
+            let cause = ConflictCause::StaleToken {
+                given: given.get(),
+                newest: newest.get(),
+            };
+            Err(SandboxError::conflict(subject, cause))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// May a live row without a token be written?
 pub(super) fn check_version(
     subject: Subject,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use unstall_sandbox_core::service::FaultPoint;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, find};
 
 /// SIGABRT.
 const ABORTED: i32 = 6;
@@ -15,8 +15,11 @@ const KILLED: i32 = 9;
 /// How often the command is killed at random; more by `UNSTALL_SANDBOX_KILLS`.
 const KILLS: usize = 50;
 
+/// The conversation that each crash is about.
+const CONVERSATION: &str = "a";
+
 /// What is done before the crash, and the command that crashes there.
-fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
+fn crash(scene: &Scene, point: FaultPoint) -> Option<&'static str> {
     let url = scene.url();
     let acquire = [
         "acquire",
@@ -33,7 +36,7 @@ fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
             .collect()
     };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let mut workspace = None;
+    let mut edited = None;
     let arguments: Vec<String> = match point {
         FaultPoint::CacheIntent
         | FaultPoint::CacheCloned
@@ -65,10 +68,14 @@ fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
                 FaultPoint::WorkspaceEvicting
                 | FaultPoint::EditsSaved
                 | FaultPoint::TreeRemoved => words(&["evict", &id]),
+                FaultPoint::EditsLaid | FaultPoint::EditsLaidReady => {
+                    scene.done(&["evict", &id]);
+                    acquire(&[CONVERSATION])
+                }
                 FaultPoint::Committed => words(&["commit", &id, "-m", "mine"]),
                 _ => words(&["exec", &id, "--", "sh", "-c", "echo more > more"]),
             };
-            workspace = Some(id);
+            edited = Some("mine\n");
             arguments
         }
     };
@@ -80,7 +87,7 @@ fn crash(scene: &Scene, point: FaultPoint) -> Option<String> {
     let output = output.expect("it starts");
     let signal = output.status.signal();
     assert_eq!(signal, Some(ABORTED), "{point} wasn't reached: {output:?}");
-    workspace
+    edited
 }
 
 #[test]
@@ -88,22 +95,52 @@ fn killed_at_each_fault_point_it_leaves_nothing_that_the_next_does_not_mend() {
     let mut reached = 0;
     for point in FaultPoint::ALL {
         let scene = Scene::new();
-        let workspace = crash(&scene, point);
+        let edited = crash(&scene, point);
         if point == FaultPoint::RuntimeStopping {
             continue; // the command ends its runtimes and never stops one; the service's tests do
         }
         reached += 1;
         scene.assert_whole(point.as_str());
-        if let Some(id) = workspace {
-            let edit = scene.kept(&scene.workspaces(), &id, "edit");
-            assert_eq!(edit.as_deref(), Some("mine\n"), "{point}: the edit is lost");
+        let kept = || scene.kept(&scene.workspaces(), CONVERSATION, "edit");
+        if edited.is_some() {
+            assert_eq!(kept().as_deref(), edited, "{point}: the edit is lost");
         }
-        let id = scene.acquire("a");
+        let id = scene.acquire(CONVERSATION);
         let done = scene.done(&["exec", &id, "--", "cat", "read.me"]);
         assert_eq!(done["run"]["stdout"], "one\n", "{point}");
+        // Whoever comes back has it, whether it was evicted or not.
+        assert_eq!(kept().as_deref(), edited, "{point}: the edit isn't there");
+        assert!(scene.stores().is_empty(), "{point}: it is saved twice");
         scene.assert_whole(point.as_str());
     }
     assert_eq!(reached, FaultPoint::ALL.len() - 1);
+}
+
+#[test]
+fn an_edit_that_was_undone_after_such_a_crash_does_not_come_back() {
+    let scene = Scene::new();
+    assert!(crash(&scene, FaultPoint::EditsLaidReady).is_some());
+    assert_eq!(
+        scene.stores().len(),
+        1,
+        "it crashed before that was dropped"
+    );
+    let notes = find(&scene.root(), &|name| name == "made-of");
+    assert_eq!(notes.len(), 1, "the tree says of what it was made");
+    let id = scene.acquire(CONVERSATION);
+    assert!(
+        scene.stores().is_empty(),
+        "so it is dropped at the next start"
+    );
+    scene.done(&["exec", &id, "--", "rm", "edit"]);
+    let gone = scene.done(&["evict", &id]);
+    assert!(
+        gone["eviction"]["decisions"][0]["note"].is_null(),
+        "nothing was to be saved: {gone}"
+    );
+    scene.acquire(CONVERSATION);
+    let kept = scene.kept(&scene.workspaces(), CONVERSATION, "edit");
+    assert_eq!(kept, None);
 }
 
 /// Numbers that look random, and are the same in each run.
@@ -125,7 +162,7 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
     let kills = kills.map_or(KILLS, |count| count.parse().expect("a number of kills"));
     let scene = Scene::new();
     let mut dice = Dice(8);
-    // What was written and acknowledged: file by workspace.
+    // What was written and acknowledged: files by conversation.
     let mut written: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let took = typical_length(&scene);
     let mut hits = 0;
@@ -136,10 +173,13 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         let line = format!("echo {file} > {file}");
         let write = ["exec", id.as_str(), "--", "sh", "-c", line.as_str()];
         scene.done(&write);
-        written.entry(id.clone()).or_default().push(file);
+        written
+            .entry(conversation.to_owned())
+            .or_default()
+            .push(file);
         let url = scene.url();
         let next = format!("n{round}");
-        let victim = match dice.below(5) {
+        let victim = match dice.below(6) {
             0 => vec![
                 "acquire",
                 "octo/hello",
@@ -152,6 +192,18 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
             1 => vec!["commit", &id, "-m", "more"],
             2 => vec!["evict", &id],
             3 => vec!["evict", "--unused-for-s", "0"],
+            4 => {
+                // It is killed while it makes a tree of what was saved.
+                scene.done(&["evict", &id]);
+                vec![
+                    "acquire",
+                    "octo/hello",
+                    "--url",
+                    &url,
+                    "--conversation",
+                    conversation,
+                ]
+            }
             _ => vec![
                 "exec",
                 &id,
@@ -172,15 +224,19 @@ fn killed_at_random_it_leaves_nothing_that_the_next_does_not_mend() {
         scene.assert_whole(&context);
         // Those that are there each time, and at times what was saved of others, too.
         let listed = scene.workspaces();
-        for (workspace, files) in &written {
-            let is_listed = listed.iter().any(|row| row["id"] == workspace.as_str());
+        for (conversation, files) in &written {
+            let branch = format!("agent/edits-{conversation}");
+            let is_listed = listed.iter().any(|row| row["branch"] == branch.as_str());
             if !is_listed && round % 10 != 9 {
                 continue;
             }
             for file in files {
-                let kept = scene.kept(&listed, workspace, file);
+                let kept = scene.kept(&listed, conversation, file);
                 let expected = Some(format!("{file}\n"));
-                assert_eq!(kept, expected, "{context}: {file} of {workspace} is lost");
+                assert_eq!(
+                    kept, expected,
+                    "{context}: {file} of {conversation} is lost"
+                );
             }
         }
     }

@@ -6,7 +6,11 @@
 )]
 
 mod crash;
+mod full_disk;
 mod scene;
 mod secrets;
 mod servers;
+mod signals;
+#[path = "../disks/small_disk.rs"]
+mod small_disk;
 mod work;

@@ -45,6 +45,8 @@ impl Scene {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("SANDBOX_REPOS_BASE_PATH", self.root())
+            // The origin is a folder.
+            .env("UNSTALL_SANDBOX_SCHEMES", "file")
             .args(arguments)
             .stdin(Stdio::null());
         command
@@ -108,24 +110,37 @@ impl Scene {
         document["workspaces"].as_array().expect("a list").clone()
     }
 
-    /// What a file holds, in its workspace or, if that was evicted, in what was saved of it.
-    pub(crate) fn kept(&self, listed: &[Value], workspace: &str, file: &str) -> Option<String> {
-        let row = listed.iter().find(|row| row["id"] == workspace);
-        if let Some(row) = row {
+    /// What a file holds, in a conversation's workspace or, if that was evicted, in what was saved of it.
+    pub(crate) fn kept(&self, listed: &[Value], conversation: &str, file: &str) -> Option<String> {
+        let branch = format!("agent/edits-{conversation}");
+        if let Some(row) = listed.iter().find(|row| row["branch"] == branch.as_str()) {
             let tree = row["path"].as_str().expect("a path");
             return std::fs::read_to_string(Path::new(tree).join(file)).ok();
         }
-        let bare = find(&self.root(), &|name| name == ".bare");
-        let bare = bare.first()?;
-        let object = format!("refs/sandbox/evicted/{workspace}:{file}");
+        let head = format!("ref: refs/heads/{branch}\n");
+        let is_its = |store: &PathBuf| {
+            std::fs::read_to_string(store.join("HEAD")).is_ok_and(|it| it == head)
+        };
+        let store = self.stores().into_iter().find(is_its)?;
+        let reference = git(
+            &store,
+            &["for-each-ref", "--format=%(refname)", "refs/sandbox/"],
+        );
+        let object = format!("{}:{file}", reference.trim());
         let output = Command::new("git")
-            .arg("--git-dir")
-            .arg(bare)
+            .current_dir(&store)
             .args(["show", &object])
             .output()
             .expect("git runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         output.status.success().then_some(text)
+    }
+
+    /// The repositories in which edits of evicted workspaces are saved.
+    pub(crate) fn stores(&self) -> Vec<PathBuf> {
+        let folders = find(&self.root(), &|name| name == ".saved");
+        let all = folders.iter().flat_map(|folder| find(folder, &|_| true));
+        all.collect()
     }
 
     /// After whatever happened and one command that mends: nothing is left half-done or alone.
@@ -146,12 +161,17 @@ impl Scene {
         let prepared = self.prepared_rows(context);
         let trees = find(&self.root(), &|name| name == "tree").len();
         assert_eq!(trees, rows.len() + prepared, "{context}: trees and rows");
-        let hidden = |name: &str| name.starts_with('.') && name != ".bare" && name != ".lock";
+        let ours = [".bare", ".saved", ".lock", ".sandbox"];
+        let hidden = |name: &str| name.starts_with('.') && !ours.contains(&name);
         let leftovers: Vec<PathBuf> = find(&self.root(), &hidden)
             .into_iter()
             .filter(|path| !path.components().any(|part| part.as_os_str() == "tree"))
             .collect();
         assert!(leftovers.is_empty(), "{context}: {leftovers:?}");
+        let notes = find(&self.root(), &|name| name == "made-of");
+        assert!(notes.is_empty(), "{context}: not dropped: {notes:?}");
+        let sockets = find(&self.root().join(".sandbox/run"), &|_| true);
+        assert!(sockets.is_empty(), "{context}: {sockets:?}");
         let processes = self.processes();
         assert!(processes.is_empty(), "{context}: {processes:?}");
     }

@@ -43,6 +43,7 @@ fn a_token_is_shown_to_its_host_and_left_nowhere() {
         .command(&["--json", "acquire", "octo/hello", "--conversation", "1"])
         .env("GITHUB_BASE_URL", &base)
         .env("GH_TOKEN", TOKEN)
+        .env("UNSTALL_SANDBOX_SCHEMES", "http")
         .env("RUST_LOG", "trace")
         .output()
         .expect("it starts");

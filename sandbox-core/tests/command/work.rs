@@ -1,5 +1,8 @@
 //! From a workspace to a pushed commit, and what is said when something is wrong.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use serde_json::Value;
 
 use crate::scene::{Scene, git};
@@ -83,11 +86,104 @@ fn a_mistake_is_told_with_what_to_do() {
 }
 
 #[test]
+fn repositories_are_reached_by_https_alone_unless_more_is_allowed() {
+    let scene = Scene::new();
+    let url = scene.url();
+    let arguments = |url: &str, more: &[&str]| -> Vec<String> {
+        let asked = ["acquire", "octo/hello", "--conversation", "1", "--url", url];
+        let words = asked.iter().chain(more);
+        words.map(|word| (*word).to_owned()).collect()
+    };
+    let run = |arguments: &[String]| {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command = scene.command(&words);
+        let command = command.env_remove("UNSTALL_SANDBOX_SCHEMES");
+        command.output().expect("it starts")
+    };
+    for (url, scheme) in [
+        (url.as_str(), "file"),
+        ("ssh://git@127.0.0.1:1/octo/hello", "ssh"),
+        ("http://127.0.0.1:1/octo/hello", "http"),
+    ] {
+        let output = run(&arguments(url, &[]));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        let way = format!("--allow-scheme {scheme} or UNSTALL_SANDBOX_SCHEMES={scheme}");
+        assert!(told.contains(&way), "{told}");
+    }
+    let unknown = run(&arguments(&url, &["--allow-scheme", "gopher"]));
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+    let allowed = run(&arguments(&url, &["--allow-scheme", "file"]));
+    assert!(allowed.status.success(), "{allowed:?}");
+}
+
+#[test]
+fn what_was_evicted_is_there_again_for_whoever_comes_back() {
+    let scene = Scene::new();
+    let id = scene.acquire("7");
+    let line = "echo mine > committed; echo '*.log' > .gitignore";
+    scene.done(&["exec", &id, "--", "sh", "-c", line]);
+    scene.done(&["commit", &id, "-m", "Mine"]);
+    let line = "echo two >> read.me; echo new > new; echo x > x.log";
+    scene.done(&["exec", &id, "--", "sh", "-c", line]);
+    let gone = scene.done(&["evict", &id]);
+    let note = gone["eviction"]["decisions"][0]["note"].as_str();
+    let note = note.expect("where it was saved").to_owned();
+    let store = scene.stores().remove(0);
+    let told = format!("refs/sandbox/evicted/{id} in {}", store.display());
+    assert_eq!(note, told);
+    let back = scene.acquire("7");
+    assert_ne!(back, id);
+    let line = "cat read.me new; git log -1 --format=%s; git status --short; ls x.log";
+    let done = scene.json(&["exec", &back, "--", "sh", "-c", line]);
+    assert_eq!(
+        done["run"]["stdout"],
+        "one\ntwo\nnew\nMine\n M read.me\n?? new\n"
+    );
+    let row = &scene.workspaces()[0];
+    assert_eq!(
+        (&row["is_dirty"], &row["branch"]),
+        (&true.into(), &"agent/edits-7".into())
+    );
+    assert!(scene.stores().is_empty());
+    scene.assert_whole("at the end");
+}
+
+#[test]
+fn what_the_environment_says_is_not_taken_for_nothing_when_it_cannot_be_read() {
+    let scene = Scene::new();
+    for name in [
+        "GITHUB_BASE_URL",
+        "GH_TOKEN",
+        "SANDBOX_RUNTIME_PROVIDER",
+        "RUST_LOG",
+    ] {
+        let output = scene
+            .command(&["acquire", "octo/hello", "--conversation", "1"])
+            .env(name, OsStr::from_bytes(b"s3cret\xff"))
+            .output()
+            .expect("it starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {told}");
+        assert!(told.contains(name) && told.contains("UTF-8"), "{told}");
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}
+
+#[test]
 fn what_a_command_says_is_its_own() {
     let scene = Scene::new();
     let id = scene.acquire("1");
     let said = scene.run(&["exec", &id, "--", "echo", "--json"]);
     assert_eq!(String::from_utf8_lossy(&said.stdout), "--json\n");
+    let line = "echo out; echo oops >&2; exit 3";
+    let said = scene.run(&["exec", &id, "--", "sh", "-c", line]);
+    assert_eq!(said.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "out\n");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stderr),
+        "oops\n(exit code 3)\n"
+    );
     let refused = scene.run(&[
         "evict",
         "--dry-run",
@@ -143,6 +239,7 @@ fn the_doctor_finds_all_well_here() {
             "store",
             "locks",
             "disk",
+            "free space",
             "runtime",
             "blocking pool"
         ]

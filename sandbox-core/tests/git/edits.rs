@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use unstall_sandbox_core::domain::WorkspaceId;
-use unstall_sandbox_core::ports::caches::GitError;
+use unstall_sandbox_core::ports::caches::{GitError, RepoCacheProvider};
 use unstall_sandbox_core::ports::workspaces::{
-    ChangeKind, CommitIdentity, CommitRequest, DiffBase, TreeRequest, WorkspaceProvider,
+    ChangeKind, CommitIdentity, CommitRequest, DiffBase, WorkspaceProvider,
 };
 
-use crate::world::{Tree, World, base, on, raw_git};
+use crate::world::{Tree, World, base, key, raw_git};
 
 /// Names that are hard to read in a list: a byte that is no UTF-8, a line break, an arrow, and so on.
 const STRANGE: [&[u8]; 6] = [
@@ -242,7 +242,7 @@ async fn a_push_never_overwrites_what_others_pushed() {
 }
 
 #[tokio::test]
-async fn saved_edits_outlive_their_tree() {
+async fn saved_edits_outlive_their_tree_where_no_other_tree_reads_them() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
     tree.write("committed.txt", "committed\n");
@@ -253,9 +253,10 @@ async fn saved_edits_outlive_their_tree() {
     tree.write("ignored.log", "x\n");
     std::fs::remove_file(tree.dir.join("src/a.txt")).expect("a file");
     let before = world.git.status(&tree.path).await.expect("a status");
-    let id = WorkspaceId::generate();
-    let saved = world.git.save(&tree.path, id).await.expect("saved");
+    let (id, key) = (WorkspaceId::generate(), key("c"));
+    let saved = world.git.save(&tree.path, id, &key).await.expect("saved");
     assert_eq!(saved.reference, format!("refs/sandbox/evicted/{id}"));
+    assert!(saved.to_string().starts_with(&saved.reference), "{saved}");
     // The tree is as it was.
     assert_eq!(
         world
@@ -268,63 +269,155 @@ async fn saved_edits_outlive_their_tree() {
     );
     // Again, with one more edit.
     tree.write("late.txt", "late\n");
-    let saved = world.git.save(&tree.path, id).await.expect("saved");
+    let saved = world.git.save(&tree.path, id, &key).await.expect("saved");
     world.remove(&tree.path).await;
     world.fetch().await.expect("fetched");
 
-    let cache = world.cache_dir();
-    let commit = raw_git(&cache, &["rev-parse", &saved.reference]);
+    let store = &saved.store;
+    let commit = raw_git(store, &["rev-parse", &saved.reference]);
     assert_eq!(commit.trim(), saved.commit.as_str());
-    let show = |path: &str| raw_git(&cache, &["show", &format!("{}:{path}", saved.commit)]);
+    let show = |path: &str| raw_git(store, &["show", &format!("{}:{path}", saved.commit)]);
     assert_eq!(
         (show("README").as_str(), show("late.txt").as_str()),
         ("changed\n", "late\n")
     );
     assert_eq!(show("committed.txt"), "committed\n");
     let listed = raw_git(
-        &cache,
+        store,
         &["ls-tree", "-r", "-z", "--name-only", saved.commit.as_str()],
     );
     assert_eq!(listed.matches('\0').count(), names.len() + 4, "{listed}");
     assert!(!listed.contains("ignored.log") && !listed.contains("src/a.txt"));
-    raw_git(&cache, &["fsck", "--connectivity-only"]);
+    raw_git(store, &["fsck", "--connectivity-only"]);
 
-    // Whoever comes back can start from them.
-    let (path, base, branch) = (world.new_path(), base(&saved.reference), on("again"));
-    let request = TreeRequest {
-        path: &path,
-        base: &base,
-        branch: &branch,
+    // The cache, whose objects all trees of the repository read, has nothing of it.
+    let cache = world.cache_dir();
+    assert_eq!(raw_git(&cache, &["for-each-ref", "refs/sandbox/"]), "");
+    let here = base(saved.commit.as_str());
+    let in_cache = world.git.resolve(&world.cache, &here).await;
+    assert!(in_cache.is_err(), "{in_cache:?}");
+    assert!(
+        world
+            .git
+            .has_saved_edits(&world.cache)
+            .await
+            .expect("looked")
+    );
+}
+
+#[tokio::test]
+async fn a_tree_that_is_made_of_saved_edits_is_as_the_one_before() {
+    let world = World::cached().await;
+    let tree = world.tree("mine").await;
+    tree.write("committed.txt", "committed\n");
+    let commit = world.commit(&tree, "committed").await.expect("a commit");
+    strange(&tree);
+    tree.write("README", "changed\n");
+    // A folder becomes a file.
+    std::fs::remove_dir_all(tree.dir.join("src")).expect("a folder");
+    tree.write("src", "a file\n");
+    let before = world.git.status(&tree.path).await.expect("a status");
+    let (id, key) = (WorkspaceId::generate(), key("c"));
+    let kept = world.git.save(&tree.path, id, &key).await.expect("saved");
+    world.remove(&tree.path).await;
+    // The base goes another way meanwhile, and somebody pushes a branch of that name.
+    world.upstream("trunk", &[("README", "moved\n")]);
+    world.upstream("mine", &[("theirs.txt", "theirs\n")]);
+    world.fetch().await.expect("fetched");
+
+    let path = world.new_path();
+    let saved = world.git.find_saved(&path, &key).await.expect("looked");
+    let saved = saved.expect("it was saved");
+    assert_eq!((saved.workspace, &saved.edits), (id, &kept));
+    assert_eq!(saved.head.as_str(), commit);
+    let head = world.git.restore(&path, &saved).await.expect("a tree");
+    assert_eq!(head.as_str(), commit);
+    let back = world.at(path);
+    let after = world.git.status(&back.path).await.expect("a status");
+    assert_eq!(after, before);
+    assert!(after.has_unsaved_commits && !after.changes.is_empty());
+    // Git needn't read the files that are as they were to know that.
+    let touched = back.raw(&["diff-files", "--name-only", "committed.txt"]);
+    assert_eq!(touched, "");
+
+    // What was saved stays until somebody says that the tree is whole; then the tree stands alone.
+    assert!(kept.store.exists());
+    let found = WorkspaceProvider::list(&world.git).await.expect("a list");
+    assert!(found[0].holds_saved_edits, "{found:?}");
+    let other = WorkspaceId::generate();
+    let dropped = world.git.drop_saved(&back.path, other, &key).await;
+    assert!(dropped.expect("dropped") && !kept.store.exists());
+    let again = world.git.drop_saved(&back.path, other, &key).await;
+    assert!(!again.expect("nothing to drop"));
+    let found = WorkspaceProvider::list(&world.git).await.expect("a list");
+    assert!(!found[0].holds_saved_edits, "{found:?}");
+    back.raw(&["fsck", "--connectivity-only"]);
+    assert!(
+        !world
+            .git
+            .has_saved_edits(&world.cache)
+            .await
+            .expect("looked")
+    );
+    let found = world.git.find_saved(&back.path, &key).await;
+    assert_eq!(found.expect("looked"), None);
+}
+
+#[tokio::test]
+async fn what_a_tree_does_not_hold_is_neither_dropped_nor_replaced_for_it() {
+    let world = World::cached().await;
+    let first = world.tree("mine").await;
+    first.write("first.txt", "first\n");
+    let key = key("c");
+    let id = WorkspaceId::generate();
+    let kept = world.git.save(&first.path, id, &key).await.expect("saved");
+    let (second, other) = (world.tree("mine").await, WorkspaceId::generate());
+    second.write("second.txt", "second\n");
+    let refused = world.git.save(&second.path, other, &key).await;
+    assert!(
+        matches!(refused, Err(GitError::AlreadyThere { .. })),
+        "{refused:?}"
+    );
+    let dropped = world.git.drop_saved(&second.path, other, &key).await;
+    assert!(!dropped.expect("left as it is"));
+    let object = format!("{}:first.txt", kept.reference);
+    assert_eq!(raw_git(&kept.store, &["show", &object]), "first\n");
+    // Of a tree that is gone it may be all there is.
+    world.remove(&first.path).await;
+    let refused = world.git.drop_saved(&first.path, id, &key).await;
+    assert!(
+        matches!(refused, Err(GitError::NotThere { .. })),
+        "{refused:?}"
+    );
+    // A damaged one is told, with its place.
+    raw_git(&kept.store, &["update-ref", "-d", &kept.reference]);
+    let damaged = world.git.find_saved(&first.path, &key).await;
+    let Err(GitError::SavedUnreadable { store, .. }) = damaged else {
+        panic!("{damaged:?}");
     };
-    world.git.create(request).await.expect("a tree");
-    assert_eq!(world.at(path).read("late.txt").as_deref(), Some("late\n"));
+    assert_eq!(store, kept.store);
 }
 
 #[tokio::test]
 async fn a_tree_without_edits_is_saved_as_its_last_commit() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
-    let saved = world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("saved");
+    let saved = world.save(&tree).await.expect("saved");
     assert_eq!(saved.commit.as_str(), world.at_origin("trunk"));
     tree.write("x", "x\n");
     let commit = world.commit(&tree, "x").await.expect("a commit");
-    let saved = world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("saved");
+    let (id, key) = (WorkspaceId::generate(), key("c"));
+    let saved = world.git.save(&tree.path, id, &key).await.expect("saved");
     assert_eq!(saved.commit.as_str(), commit);
+    let path = world.new_path();
+    let saved = world.git.find_saved(&path, &key).await.expect("looked");
+    let saved = saved.expect("it was saved");
+    world.git.restore(&path, &saved).await.expect("a tree");
+    let status = world.git.status(&path).await.expect("a status");
+    assert_eq!(status.head.as_str(), commit);
     assert!(
-        !world
-            .git
-            .status(&tree.path)
-            .await
-            .expect("a status")
-            .is_dirty()
+        status.changes.is_empty() && status.has_unsaved_commits,
+        "{status:?}"
     );
 }
 
@@ -335,7 +428,7 @@ async fn a_repository_within_a_tree_is_never_saved_as_a_mere_pointer() {
     tree.write("vendor/thing/file.txt", "only here\n");
     raw_git(&tree.dir.join("vendor/thing"), &["init", "--quiet"]);
     for attempt in 0..2 {
-        let refused = world.git.save(&tree.path, WorkspaceId::generate()).await;
+        let refused = world.save(&tree).await;
         let Err(GitError::NestedRepository { path }) = refused else {
             panic!("{attempt}: {refused:?}");
         };
@@ -389,13 +482,9 @@ async fn a_submodule_that_was_filled_is_not_lost() {
             .expect("a status")
             .is_dirty()
     );
-    world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("it is empty");
+    world.save(&tree).await.expect("it is empty");
     tree.write("inner/precious.txt", "only here\n");
-    let refused = world.git.save(&tree.path, WorkspaceId::generate()).await;
+    let refused = world.save(&tree).await;
     assert!(
         matches!(refused, Err(GitError::NestedRepository { .. })),
         "{refused:?}"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use unstall_sandbox_core::domain::WorkspaceId;
 use unstall_sandbox_core::ports::workspaces::{DiffBase, WorkspaceProvider};
 
-use crate::world::{Tree, World, raw_git};
+use crate::world::{Tree, World, key, raw_git};
 
 /// A program that leaves a trace when somebody runs it.
 fn trap(folder: &Path) -> (PathBuf, PathBuf) {
@@ -60,7 +60,7 @@ fn plant(folder: &Path, trap: &Path) {
 async fn do_everything(world: &World, tree: &Tree) {
     let _any = world.git.status(&tree.path).await;
     let _any = world.git.diff(&tree.path, &DiffBase::Head, 100_000).await;
-    let _any = world.git.save(&tree.path, WorkspaceId::generate()).await;
+    let _any = world.save(tree).await;
     let _any = world.commit(tree, "all").await;
     let _any = world.git.push(&tree.path, &world.url, None).await;
     let _any = world.git.status(&tree.path).await;
@@ -132,14 +132,18 @@ async fn nothing_that_a_tree_brings_along_is_run() {
     do_everything(&world, &tree).await;
     std::fs::remove_dir_all(tree.dir.join("vendor")).expect("a folder");
     std::fs::remove_dir_all(tree.dir.join("inner")).expect("a folder");
-    world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("saved");
+    let (id, key) = (WorkspaceId::generate(), key("hostile"));
+    let saved = world.git.save(&tree.path, id, &key).await;
+    saved.expect("saved");
     world.commit(&tree, "all the same").await.expect("a commit");
     world.fetch().await.expect("fetched");
     world.remove(&tree.path).await;
+    // A tree that is made of it runs nothing either.
+    let path = world.new_path();
+    let saved = world.git.find_saved(&path, &key).await.expect("looked");
+    let saved = saved.expect("it was saved");
+    world.git.restore(&path, &saved).await.expect("a tree");
+    do_everything(&world, &world.at(path)).await;
     assert!(
         !trace.exists(),
         "{}",

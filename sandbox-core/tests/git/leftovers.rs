@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use unstall_sandbox_core::domain::WorkspaceId;
+use unstall_sandbox_core::domain::LocalPath;
 use unstall_sandbox_core::ports::caches::GitError;
 use unstall_sandbox_core::ports::workspaces::{FoundKind, WorkspaceProvider};
 
@@ -77,6 +77,30 @@ async fn half_a_clone_is_no_cache_and_hinders_no_other() {
 }
 
 #[tokio::test]
+async fn what_is_left_of_saving_is_removed_by_its_path_and_what_was_saved_is_not() {
+    let world = World::cached().await;
+    let tree = world.tree("mine").await;
+    tree.write("x", "x\n");
+    let saved = world.save(&tree).await.expect("saved");
+    world.remove(&tree.path).await;
+    let left = saved.store.with_file_name(".new-x.0123456789abcdef");
+    std::fs::create_dir_all(left.join("objects")).expect("folders");
+    let found = WorkspaceProvider::list(&world.git).await.expect("a list");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, FoundKind::Leftover);
+    assert_eq!(found[0].path.under(world.git.root()), left);
+    world.remove(&found[0].path).await;
+    assert!(!left.exists());
+    let whole = saved.store.strip_prefix(world.git.root()).expect("below");
+    let whole = LocalPath::parse(&whole.to_string_lossy()).expect("a path");
+    let refused = WorkspaceProvider::remove(&world.git, &whole).await;
+    assert!(
+        matches!(refused, Err(GitError::InvalidPath { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_lock_whose_git_was_killed_is_taken_over() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
@@ -91,11 +115,7 @@ async fn a_lock_whose_git_was_killed_is_taken_over() {
             .expect("a status")
             .is_dirty()
     );
-    world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("saved");
+    world.save(&tree).await.expect("saved");
     std::fs::write(tree.git_dir.join("index.lock"), "").expect("a file");
     world.commit(&tree, "x").await.expect("a commit");
     assert!(!tree.git_dir.join("index.lock").exists());
@@ -154,17 +174,13 @@ async fn work_that_is_dropped_half_way_leaves_nothing_that_hinders() {
         world.remove(&path).await;
         tree.write(format!("{wait_ms}.txt"), "edit\n");
         let _dropped = timeout(wait, world.commit(&tree, "edit")).await;
-        let _dropped = timeout(wait, world.git.save(&tree.path, WorkspaceId::generate())).await;
+        let _dropped = timeout(wait, world.save(&tree)).await;
     }
     // What is dropped may still be on its way for a moment; then nothing of it is left.
     tokio::time::sleep(Duration::from_millis(500)).await;
     tree.write("last.txt", "last\n");
     world.commit(&tree, "last").await.expect("a commit");
-    let saved = world
-        .git
-        .save(&tree.path, WorkspaceId::generate())
-        .await
-        .expect("saved");
+    let saved = world.save(&tree).await.expect("saved");
     for name in ["1.txt", "20.txt", "last.txt"] {
         tree.raw(&["cat-file", "-e", &format!("{}:{name}", saved.commit)]);
     }

@@ -7,9 +7,13 @@
 
 mod caches;
 mod edits;
+mod full_disk;
 mod hostile;
 mod leftovers;
 mod many;
 mod secrets;
+#[allow(dead_code, reason = "other programs fill it, too")]
+#[path = "../disks/small_disk.rs"]
+mod small_disk;
 mod trees;
 mod world;

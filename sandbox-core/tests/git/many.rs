@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use unstall_sandbox_core::domain::WorkspaceId;
 use unstall_sandbox_core::ports::caches::RepoCacheProvider;
 use unstall_sandbox_core::ports::workspaces::{TreeRequest, WorkspaceProvider};
 
-use crate::world::{World, base, on};
+use crate::world::{World, base, on, raw_git};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thirty_trees_at_once_while_the_cache_is_fetched() {
@@ -20,18 +19,14 @@ async fn thirty_trees_at_once_while_the_cache_is_fetched() {
             tree.write("mine.txt", &number.to_string());
             let commit = world.commit(&tree, "mine").await.expect("a commit");
             tree.write("more.txt", &number.to_string());
-            let saved = world
-                .git
-                .save(&tree.path, WorkspaceId::generate())
-                .await
-                .expect("saved");
+            let saved = world.save(&tree).await.expect("saved");
             world
                 .git
                 .push(&tree.path, &world.url, None)
                 .await
                 .expect("pushed");
             world.remove(&tree.path).await;
-            (commit, saved.commit.to_string())
+            (commit, saved)
         })
     });
     let tasks = join_all(tasks.collect::<Vec<_>>());
@@ -46,9 +41,12 @@ async fn thirty_trees_at_once_while_the_cache_is_fetched() {
     let mut commits = HashSet::new();
     for outcome in done {
         let (commit, saved) = outcome.expect("no panic");
-        commits.extend([commit, saved]);
+        commits.insert(commit);
+        let object = saved.commit.as_str();
+        raw_git(&saved.store, &["cat-file", "-e", object]);
+        raw_git(&saved.store, &["fsck", "--connectivity-only"]);
     }
-    assert_eq!(commits.len(), 60);
+    assert_eq!(commits.len(), 30);
     world.fetch().await.expect("fetched");
     for commit in commits {
         world

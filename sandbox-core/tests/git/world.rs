@@ -7,13 +7,13 @@ use std::process::Command;
 use tempfile::TempDir;
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::domain::{
-    AuthScopeHash, BaseRef, BranchName, CacheKey, LocalPath, PreparedTreeId, RepoName, RepoUrl,
-    WorkspaceId, WorkspaceMode,
+    AuthScopeHash, BaseRef, BranchName, CacheKey, ConversationId, LocalPath, PreparedTreeId,
+    ProjectId, Purpose, RepoName, RepoUrl, UserId, WorkspaceId, WorkspaceKey, WorkspaceMode,
 };
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::ports::caches::{CacheFacts, CacheSource, GitError, RepoCacheProvider};
 use unstall_sandbox_core::ports::workspaces::{
-    BranchRule, CommitIdentity, CommitRequest, NewTree, TreeRequest, WorkspaceProvider,
+    BranchRule, CommitIdentity, CommitRequest, NewTree, SavedEdits, TreeRequest, WorkspaceProvider,
 };
 
 /// Everything a test needs.
@@ -185,6 +185,12 @@ impl World {
         let commit = self.git.commit(&tree.path, request).await?;
         Ok(commit.to_string())
     }
+
+    /// Saves a tree's edits as those of a workspace of which nobody has heard.
+    pub(crate) async fn save(&self, tree: &Tree) -> Result<SavedEdits, GitError> {
+        let id = WorkspaceId::generate();
+        self.git.save(&tree.path, id, &key(&id.to_string())).await
+    }
 }
 
 /// A tree and where its parts are.
@@ -216,6 +222,16 @@ impl Tree {
 
 pub(crate) fn repo() -> RepoName {
     RepoName::parse("octo/hello").expect("a name")
+}
+
+/// The key of a conversation's workspace.
+pub(crate) fn key(conversation: &str) -> WorkspaceKey {
+    let conversation = ConversationId::parse(conversation).expect("an id");
+    WorkspaceKey {
+        user_id: UserId::parse("u").expect("a user"),
+        project_id: ProjectId::parse("p").expect("a project"),
+        purpose: Purpose::Conversation(conversation),
+    }
 }
 
 pub(crate) fn base(text: &str) -> BaseRef {

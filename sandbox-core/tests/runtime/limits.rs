@@ -54,8 +54,29 @@ async fn processes_are_limited_so_that_a_fork_bomb_is_only_its_own_trouble() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processor_time_is_limited_where_it_is_said_to_be() {
+    let machine = Machine::bubblewrap().await;
+    if !machine.provider.capabilities().isolation.cpu {
+        eprintln!("skipped: no control group limits processor time here");
+        return;
+    }
+    let mut spec = machine.spec();
+    spec.resources = Resources {
+        cpu_milli: Some(200),
+        ..Resources::default()
+    };
+    let runtime = machine.make(&spec).await;
+    let script = "import time\nbegan = time.monotonic()\nwhile time.monotonic() - began < 2:\n  pass\nprint(time.process_time() / (time.monotonic() - began))";
+    let (exit_code, said) = python(&*runtime, script).await;
+    assert_eq!(exit_code, 0, "{said}");
+    let share: f64 = said.trim().parse().expect("a number");
+    assert!(share < 0.5, "{share} of a processor instead of 0.2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_and_core_dumps_are_limited() {
     let machine = Machine::bubblewrap().await;
+    assert!(machine.provider.capabilities().isolation.file_size);
     let mut spec = machine.spec();
     spec.resources = Resources {
         file_mb: Some(1),

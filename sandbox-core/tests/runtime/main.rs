@@ -7,6 +7,7 @@
 
 mod commands;
 mod confinement;
+mod fencing;
 mod lifecycle;
 mod limits;
 mod machine;

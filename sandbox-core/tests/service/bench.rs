@@ -8,15 +8,15 @@ use tempfile::TempDir;
 use unstall_sandbox_core::blocking_pool::BlockingPool;
 use unstall_sandbox_core::client::SandboxClient;
 use unstall_sandbox_core::domain::{
-    BaseRef, BranchName, ConversationId, ProjectId, RepoName, RepoUrl, TaskId, UserId, WorkerId,
-    Workspace, WorkspaceId, WorkspaceMode, WorkspaceRequest,
+    BaseRef, BranchName, ConversationId, ProjectId, RepoName, RepoUrl, TaskId, UrlScheme, UserId,
+    WorkerId, Workspace, WorkspaceId, WorkspaceMode, WorkspaceRequest,
 };
 use unstall_sandbox_core::git::{GitTimes, LocalGit};
 use unstall_sandbox_core::locks::LocalLocks;
 use unstall_sandbox_core::ports::locks::LockManager;
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, ExecResult};
 use unstall_sandbox_core::ports::store::SandboxStore;
-use unstall_sandbox_core::ports::workspaces::CommitIdentity;
+use unstall_sandbox_core::ports::workspaces::{CommitIdentity, SavedEdits};
 use unstall_sandbox_core::runtime::{Bubblewrap, BubblewrapSettings, SupervisorProgram};
 use unstall_sandbox_core::service::{
     Adapters, CommandOrder, Faults, SandboxService, ServiceError, Settings,
@@ -34,12 +34,16 @@ pub(crate) struct Bench {
 impl Bench {
     /// An origin with one commit on `main`, and an empty store.
     pub(crate) async fn new() -> Self {
-        let folder = TempDir::new().expect("a folder");
+        Self::within(TempDir::new().expect("a folder")).await
+    }
+
+    /// The same in a folder of the caller's.
+    pub(crate) async fn within(folder: TempDir) -> Self {
         let origin = folder.path().join("origin");
         std::fs::create_dir(&origin).expect("a folder");
         git(&origin, &["init", "-q", "-b", "main"]);
         git(&origin, &["config", "receive.denyCurrentBranch", "ignore"]);
-        let store = SqliteStore::open(&folder.path().join("sandbox.sqlite")).await;
+        let store = SqliteStore::open(&store_file(folder.path())).await;
         let store = store.expect("a store");
         store.migrate().await.expect("tables");
         let bench = Self {
@@ -83,24 +87,9 @@ impl Bench {
         locks: Arc<dyn LockManager>,
         change: impl FnOnce(&mut Settings),
     ) -> Arc<SandboxService> {
-        let root = self.folder.path().join("root");
-        let git = LocalGit::open(root, GitTimes::default(), self.pool.clone()).await;
-        let git = Arc::new(git.expect("git"));
-        let program = SupervisorProgram::at(env!("CARGO_BIN_EXE_unstall-sandbox"));
-        let runtimes = Bubblewrap::probe(BubblewrapSettings::new(program), self.pool.clone()).await;
-        let worker = WorkerId::parse(&WorkspaceId::generate().to_string()).expect("an id");
-        let mut settings = Settings::below(git.root().to_owned(), worker).expect("settings");
-        change(&mut settings);
-        let adapters = Adapters {
-            store: Arc::clone(&self.store) as Arc<dyn SandboxStore>,
-            locks,
-            caches: Arc::clone(&git) as _,
-            trees: git,
-            runtimes: Arc::new(runtimes.expect("bubblewrap")),
-            platform: None,
-            pool: self.pool.clone(),
-        };
-        Arc::new(SandboxService::new(adapters, settings, Faults::none()))
+        let store = Arc::clone(&self.store);
+        let pool = self.pool.clone();
+        worker_in(self.folder.path(), store, locks, pool, change).await
     }
 
     /// Edits of a conversation.
@@ -154,12 +143,66 @@ impl Bench {
         found.expect("it is live")
     }
 
-    /// What the cache holds at a path of a revision.
-    pub(crate) fn in_cache(&self, revision_and_path: &str) -> String {
+    /// The cache's folder.
+    pub(crate) fn cache_dir(&self) -> PathBuf {
         let root = self.folder.path().join("root");
-        let bare = find(&root, ".bare").expect("a cache");
-        git(&bare, &["show", revision_and_path])
+        find(&root, ".bare").expect("a cache")
     }
+
+    /// What was saved of a workspace holds at a path, wherever beside the cache it lies.
+    pub(crate) fn in_saved_of(&self, id: WorkspaceId, path: &str) -> String {
+        let reference = format!("refs/sandbox/evicted/{id}");
+        let saved = self.cache_dir().with_file_name(".saved");
+        let stores = std::fs::read_dir(saved).expect("something was saved");
+        let stores = stores.map(|entry| entry.expect("an entry").path());
+        let mut of_it =
+            stores.filter(|store| !git(store, &["for-each-ref", &reference]).is_empty());
+        let store = of_it.next().expect("it was saved");
+        git(&store, &["show", &format!("{reference}:{path}")])
+    }
+}
+
+/// What saved edits hold at a path.
+pub(crate) fn in_saved(saved: &SavedEdits, path: &str) -> String {
+    git(
+        &saved.store,
+        &["show", &format!("{}:{path}", saved.reference)],
+    )
+}
+
+/// The file of the store of a bench that is in that folder.
+pub(crate) fn store_file(folder: &Path) -> PathBuf {
+    folder.join("sandbox.sqlite")
+}
+
+/// A worker on a bench that is in that folder.
+pub(crate) async fn worker_in(
+    folder: &Path,
+    store: Arc<SqliteStore>,
+    locks: Arc<dyn LockManager>,
+    pool: BlockingPool,
+    change: impl FnOnce(&mut Settings),
+) -> Arc<SandboxService> {
+    let root = folder.join("root");
+    let git = LocalGit::open(root, GitTimes::default(), pool.clone()).await;
+    let git = Arc::new(git.expect("git"));
+    let program = SupervisorProgram::at(env!("CARGO_BIN_EXE_unstall-sandbox"));
+    let runtimes = Bubblewrap::probe(BubblewrapSettings::new(program), pool.clone()).await;
+    let worker = WorkerId::parse(&WorkspaceId::generate().to_string()).expect("an id");
+    let mut settings = Settings::below(git.root().to_owned(), worker).expect("settings");
+    // The origin is a folder.
+    settings.schemes = settings.schemes.and(UrlScheme::File);
+    change(&mut settings);
+    let adapters = Adapters {
+        store: store as Arc<dyn SandboxStore>,
+        locks,
+        caches: Arc::clone(&git) as _,
+        trees: git,
+        runtimes: Arc::new(runtimes.expect("bubblewrap")),
+        platform: None,
+        pool,
+    };
+    Arc::new(SandboxService::new(adapters, settings, Faults::none()))
 }
 
 /// A client and the one who commits.

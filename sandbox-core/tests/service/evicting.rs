@@ -1,12 +1,12 @@
 //! What goes, when, in which order, and what is saved of it.
 
 use jiff::{SignedDuration, Timestamp};
-use unstall_sandbox_core::domain::WorkspaceState;
 use unstall_sandbox_core::domain::eviction::Target;
-use unstall_sandbox_core::ports::store::SandboxStore;
-use unstall_sandbox_core::service::{EvictionOutcome, EvictionReport, Settings};
+use unstall_sandbox_core::domain::{WorkspaceError, WorkspaceState};
+use unstall_sandbox_core::ports::store::{Precondition, SandboxStore};
+use unstall_sandbox_core::service::{EvictionOutcome, EvictionReport, ServiceError, Settings};
 
-use crate::bench::{Bench, run};
+use crate::bench::{Bench, in_saved, run};
 
 fn in_days(days: i64) -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(24 * days)
@@ -100,13 +100,55 @@ async fn dirty_trees_go_under_pressure_and_their_changes_are_saved() {
     else {
         panic!("it was saved and went: {report:?}");
     };
-    assert_eq!(bench.in_cache(&format!("{saved}:read.me")), "two\n");
-    assert_eq!(bench.in_cache(&format!("{saved}:a b")), "new\n");
+    assert_eq!(in_saved(&saved, "read.me"), "two\n");
+    assert_eq!(in_saved(&saved, "a b"), "new\n");
     let again = worker
         .get_or_create_workspace(&bench.edits("c"))
         .await
         .expect("made anew");
     assert_ne!(again.id, made.id);
+    let tree = worker.tree_of(&again).expect("a path");
+    let text = std::fs::read_to_string(tree.join("a b")).expect("it is there again");
+    assert_eq!(text, "new\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_pressure_clean_trees_go_and_dirty_ones_stay_while_that_is_enough() {
+    let bench = Bench::new().await;
+    let worker = bench
+        .worker_with(|settings| settings.limits.volume_bytes = 1_000_000_000)
+        .await;
+    let asked = [bench.task("dirty"), bench.edits("clean")];
+    let mut ids = Vec::new();
+    for request in &asked {
+        let made = worker.get_or_create_workspace(request).await.expect("made");
+        ids.push(made.id);
+    }
+    run(&worker, ids[0], "echo two > read.me")
+        .await
+        .expect("it runs");
+    worker.close().await.expect("closed");
+    // As if each took half of the volume, of which the cache takes next to nothing.
+    for id in &ids {
+        let mut row = bench.row(*id).await;
+        row.size_bytes = Some(500_000_000);
+        let when = Precondition {
+            version: row.version,
+            token: row.token,
+            unused_since: None,
+        };
+        let written = bench.store.update_workspace(&row, when).await;
+        written.expect("written");
+    }
+    let report = worker.evict(in_days(1), false).await.expect("a pass");
+    assert_eq!(
+        outcome(&report, Target::Workspace(ids[1])),
+        EvictionOutcome::Gone { saved: None }
+    );
+    assert_eq!(
+        outcome(&report, Target::Workspace(ids[0])),
+        EvictionOutcome::Kept
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,11 +172,25 @@ async fn what_cannot_be_saved_stays_and_serves_whoever_comes_back() {
     worker.close().await.expect("closed");
     let report = worker.evict(in_days(1), false).await.expect("a pass");
     let outcome = outcome(&report, Target::Workspace(made.id));
-    assert!(matches!(outcome, EvictionOutcome::Failed(_)), "{outcome:?}");
+    let EvictionOutcome::Failed(reason) = outcome else {
+        panic!("it can't be saved: {outcome:?}");
+    };
+    assert!(reason.contains("nested"), "{reason}");
     assert_eq!(
         bench.row(made.id).await.state,
         WorkspaceState::EvictionBlocked
     );
+    // Whoever names it is told the same.
+    let refused = worker.destroy_workspace(made.id).await;
+    let refused = refused.expect_err("it can't be saved");
+    assert!(
+        matches!(
+            refused,
+            ServiceError::Workspace(WorkspaceError::EvictionBlocked { .. })
+        ),
+        "{refused:?}"
+    );
+    assert!(refused.to_string().contains(&reason), "{refused}");
     let back = worker
         .get_or_create_workspace(&bench.edits("c"))
         .await
@@ -145,9 +201,38 @@ async fn what_cannot_be_saved_stays_and_serves_whoever_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_is_lost_with_changes_is_not_let_go_without_a_word() {
+    let bench = Bench::new().await;
+    let worker = bench.worker_with(always_full).await;
+    let made = worker
+        .get_or_create_workspace(&bench.edits("c"))
+        .await
+        .expect("made");
+    run(&worker, made.id, "echo two > read.me")
+        .await
+        .expect("it runs");
+    worker.close().await.expect("closed");
+    let tree = worker.tree_of(&made).expect("a path");
+    std::fs::remove_dir_all(tree.parent().expect("a folder")).expect("removed");
+    let report = worker.evict(in_days(1), false).await.expect("a pass");
+    let outcome = outcome(&report, Target::Workspace(made.id));
+    let EvictionOutcome::Failed(reason) = outcome else {
+        panic!("nobody gave it up: {outcome:?}");
+    };
+    assert!(reason.contains("uncommitted changes is gone"), "{reason}");
+    assert_eq!(bench.row(made.id).await.state, WorkspaceState::Ready);
+    // Somebody who names it does.
+    worker.destroy_workspace(made.id).await.expect("given up");
+    assert!(worker.all_workspaces().await.expect("listed").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn runtimes_go_before_trees_and_caches_last() {
     let bench = Bench::new().await;
-    let worker = bench.worker().await;
+    // However full the disk of this machine is.
+    let worker = bench
+        .worker_with(|settings| settings.limits.volume_bytes = 0)
+        .await;
     let made = worker
         .get_or_create_workspace(&bench.edits("c"))
         .await
@@ -214,10 +299,10 @@ async fn a_cache_in_which_edits_are_saved_never_goes() {
     let written = run(&worker, made.id, "echo two > read.me").await;
     written.expect("it runs");
     let saved = worker.destroy_workspace(made.id).await.expect("destroyed");
-    let saved = saved.expect("there was something to save").reference;
+    let saved = saved.expect("there was something to save");
     let cache = worker.all_caches().await.expect("listed").remove(0);
     let report = worker.evict(in_days(100), false).await.expect("a pass");
     let found = outcome(&report, Target::Cache(cache.id));
     assert!(matches!(found, EvictionOutcome::Skipped(_)), "{found:?}");
-    assert_eq!(bench.in_cache(&format!("{saved}:read.me")), "two\n");
+    assert_eq!(in_saved(&saved, "read.me"), "two\n");
 }

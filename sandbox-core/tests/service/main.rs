@@ -7,7 +7,12 @@
 
 mod bench;
 mod evicting;
+mod full_disk;
 mod making;
+mod paused;
 mod reconciling;
+mod returning;
 mod running;
+#[path = "../disks/small_disk.rs"]
+mod small_disk;
 mod working;

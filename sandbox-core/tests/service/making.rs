@@ -4,12 +4,48 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use unstall_sandbox_core::domain::{
-    BaseRef, ConflictCause, SandboxError, WorkspaceError, WorkspaceId, WorkspaceState,
+    BaseRef, ConflictCause, RepoUrl, SandboxError, UrlSchemes, WorkspaceError, WorkspaceId,
+    WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::{SandboxStore, WorkspaceQuota};
 use unstall_sandbox_core::service::ServiceError;
 
 use crate::bench::{Bench, branch, git};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_this_machine_is_nobodys_repository_unless_that_is_allowed() {
+    let bench = Bench::new().await;
+    let usual = bench
+        .worker_with(|settings| settings.schemes = UrlSchemes::default())
+        .await;
+    let refused = |done: Result<(), ServiceError>| {
+        let Err(ServiceError::Sandbox(SandboxError::Scheme(error))) = done else {
+            panic!("a folder isn't to be read: {done:?}");
+        };
+        let told = error.to_string();
+        assert!(told.contains("UNSTALL_SANDBOX_SCHEMES=file"), "{told}");
+    };
+    let asked = bench.edits("c");
+    refused(usual.get_or_create_workspace(&asked).await.map(drop));
+    refused(usual.prepare_for(&asked).await.map(drop));
+    assert!(usual.all_caches().await.expect("listed").is_empty());
+    // Nor is one served or pushed that was made when it was allowed.
+    let made = bench
+        .worker()
+        .await
+        .get_or_create_workspace(&asked)
+        .await
+        .expect("made");
+    refused(usual.get_or_create_workspace(&asked).await.map(drop));
+    refused(usual.push(made.id, None).await.map(drop));
+    // By ssh it would be this process's own keys that decide.
+    let mut by_ssh = bench.edits("d");
+    let url = "ssh://git@127.0.0.1:1/octo/hello";
+    by_ssh.repo_url = Some(RepoUrl::parse(url).expect("a URL"));
+    let told = usual.get_or_create_workspace(&by_ssh).await;
+    let told = told.expect_err("ssh isn't allowed").to_string();
+    assert!(told.contains("--allow-scheme ssh"), "{told}");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asking_again_gets_the_same_tree_with_its_edits_whichever_worker_is_asked() {

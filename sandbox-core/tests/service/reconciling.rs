@@ -4,7 +4,7 @@ use unstall_sandbox_core::domain::{WorkspaceError, WorkspaceId, WorkspaceMode, W
 use unstall_sandbox_core::ports::workspaces::{BranchRule, TreeRequest};
 use unstall_sandbox_core::service::Settings;
 
-use crate::bench::{Bench, run};
+use crate::bench::{Bench, in_saved, run};
 
 fn alone(settings: &mut Settings) {
     settings.is_sole_worker = true;
@@ -88,10 +88,7 @@ async fn destroying_saves_what_would_be_lost_and_twice_is_once() {
         .expect("it runs");
     let saved = worker.destroy_workspace(made.id).await.expect("destroyed");
     let saved = saved.expect("there was something to save");
-    assert_eq!(
-        bench.in_cache(&format!("{}:read.me", saved.reference)),
-        "two\n"
-    );
+    assert_eq!(in_saved(&saved, "read.me"), "two\n");
     assert_eq!(
         worker
             .destroy_workspace(made.id)

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use unstall_sandbox_core::domain::{CommandKind, RuntimeState, SandboxError, WorkspaceError};
 use unstall_sandbox_core::ports::Answer;
 use unstall_sandbox_core::ports::locks::{
-    HeldLock, Lease, LockClass, LockError, LockManager, LockName,
+    HeldLock, Lease, LockClass, LockError, LockManager, LockName, Reliance,
 };
 use unstall_sandbox_core::ports::runtimes::{ExecRequest, Labels};
 use unstall_sandbox_core::ports::store::SandboxStore;
@@ -35,6 +35,23 @@ async fn a_command_that_is_said_to_read_cannot_write() {
         .expect("it runs");
     assert_eq!(done.exit_code, 0, "{done:?}");
     assert!(bench.row(made.id).await.dirty);
+    worker.close().await.expect("closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_limits_when_nobody_names_any() {
+    let bench = Bench::new().await;
+    let worker = bench.worker().await;
+    let resources = worker.settings().resources;
+    assert_eq!(
+        (resources.cpu_milli, resources.memory_mb),
+        (Some(2000), Some(4096))
+    );
+    let made = worker.get_or_create_workspace(&bench.edits("c")).await;
+    let id = made.expect("made").id;
+    let done = run(&worker, id, "ulimit -f").await.expect("it runs");
+    // 10 GB, in the blocks of 512 bytes in which POSIX has shells count.
+    assert_eq!(done.stdout.text(), "20971520\n");
     worker.close().await.expect("closed");
 }
 
@@ -283,6 +300,11 @@ impl HeldLock for Held {
                 std::future::pending::<()>().await;
             }
         })
+    }
+
+    /// Only this process sees the loss.
+    fn reliance(&self) -> Option<Reliance> {
+        None
     }
 
     fn release(self: Box<Self>) -> Answer<'static, (), LockError> {

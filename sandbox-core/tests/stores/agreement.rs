@@ -4,8 +4,8 @@
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use unstall_sandbox_core::domain::{
-    CacheId, CommitId, PreparedTree, PreparedTreeId, PreparedTreeState, Purpose, RepoCache,
-    RepoCacheState, Runtime, RuntimeId, RuntimeState, WorkerId, Workspace, WorkspaceId,
+    CacheId, CommitId, FencingToken, PreparedTree, PreparedTreeId, PreparedTreeState, Purpose,
+    RepoCache, RepoCacheState, Runtime, RuntimeId, RuntimeState, WorkerId, Workspace, WorkspaceId,
     WorkspaceMode, WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::{
@@ -14,7 +14,8 @@ use unstall_sandbox_core::ports::store::{
 
 use crate::places::{Place, in_memory, in_postgres, in_sqlite};
 use crate::records::{
-    all, at, base, branch, cache, conversation, key, ready_tree, runtime, task, when, workspace,
+    all, at, base, branch, cache, conversation, key, ready_tree, runtime, task, token, when,
+    workspace,
 };
 
 /// Calls of one history.
@@ -29,12 +30,12 @@ enum Call {
     TouchCache(CacheId, i64),
     InsertWorkspace(Workspace, WorkspaceQuota),
     UpdateWorkspace(Workspace, Precondition),
-    TouchWorkspace(WorkspaceId, i64),
-    MarkDirty(WorkspaceId, i64),
-    MarkClean(WorkspaceId, u64),
+    TouchWorkspace(WorkspaceId, Option<FencingToken>, i64),
+    MarkDirty(WorkspaceId, FencingToken, i64),
+    MarkClean(WorkspaceId, u64, FencingToken),
     InsertRuntime(Runtime, u32),
     UpdateRuntime(Runtime, Precondition),
-    TouchRuntime(RuntimeId, i64, Option<i64>),
+    TouchRuntime(RuntimeId, Option<FencingToken>, i64, Option<i64>),
     InsertTree(PreparedTree, u32),
     Claim(TreeClaim),
     UpdateTree(PreparedTree),
@@ -59,17 +60,17 @@ async fn answer(store: &dyn SandboxStore, call: &Call) -> String {
         Call::UpdateWorkspace(workspace, when) => {
             format!("{:?}", store.update_workspace(workspace, *when).await)
         }
-        Call::TouchWorkspace(id, used) => {
-            format!("{:?}", store.touch_workspace(*id, at(*used)).await)
+        Call::TouchWorkspace(id, held, used) => {
+            let touched = store.touch_workspace(*id, *held, at(*used)).await;
+            format!("{touched:?}")
         }
-        Call::MarkDirty(id, used) => {
-            format!("{:?}", store.mark_workspace_dirty(*id, at(*used)).await)
+        Call::MarkDirty(id, held, used) => {
+            let marked = store.mark_workspace_dirty(*id, *held, at(*used)).await;
+            format!("{marked:?}")
         }
-        Call::MarkClean(id, version) => {
-            format!(
-                "{:?}",
-                store.mark_workspace_clean(*id, *version, at(60)).await
-            )
+        Call::MarkClean(id, version, held) => {
+            let marked = store.mark_workspace_clean(*id, *version, *held, at(60));
+            format!("{:?}", marked.await)
         }
         Call::InsertRuntime(runtime, most) => {
             format!("{:?}", store.insert_runtime(runtime, *most).await)
@@ -77,9 +78,9 @@ async fn answer(store: &dyn SandboxStore, call: &Call) -> String {
         Call::UpdateRuntime(runtime, when) => {
             format!("{:?}", store.update_runtime(runtime, *when).await)
         }
-        Call::TouchRuntime(id, used, until) => {
-            let touched = store.touch_runtime(*id, at(*used), until.map(at)).await;
-            format!("{touched:?}")
+        Call::TouchRuntime(id, held, used, until) => {
+            let touched = store.touch_runtime(*id, *held, at(*used), until.map(at));
+            format!("{:?}", touched.await)
         }
         Call::InsertTree(tree, most) => {
             format!("{:?}", store.insert_prepared_tree(tree, *most).await)
@@ -152,6 +153,11 @@ impl World {
 
     fn second(&mut self) -> i64 {
         self.random.random_range(0..40)
+    }
+
+    /// Of the lock on a workspace's commands.
+    fn commands_token(&mut self) -> FencingToken {
+        token(self.random.random_range(0..4))
     }
 
     fn chance(&mut self) -> bool {
@@ -232,9 +238,12 @@ impl World {
                 };
                 Call::InsertWorkspace(self.workspaces[index].clone(), quota)
             }
-            2 => Call::TouchWorkspace(id, used),
-            3 => Call::MarkDirty(id, used),
-            4 => Call::MarkClean(id, version),
+            2 => {
+                let held = self.commands_token();
+                Call::TouchWorkspace(id, self.chance().then_some(held), used)
+            }
+            3 => Call::MarkDirty(id, self.commands_token(), used),
+            4 => Call::MarkClean(id, version, self.commands_token()),
             _ => {
                 let mut change = self.workspaces[index].clone();
                 change.state = match self.below(4) {
@@ -263,7 +272,11 @@ impl World {
                 self.runtimes[index].workspace_id = self.workspaces[owner].id;
                 Call::InsertRuntime(self.runtimes[index].clone(), 2)
             }
-            2 => Call::TouchRuntime(id, used, self.chance().then_some(used + 5)),
+            2 => {
+                let held = self.commands_token();
+                let held = self.chance().then_some(held);
+                Call::TouchRuntime(id, held, used, self.chance().then_some(used + 5))
+            }
             _ => {
                 let mut change = self.runtimes[index].clone();
                 change.state = self.pick(RuntimeState::ALL);

@@ -57,6 +57,7 @@ on_every_store! {
         only_what_may_change_is_written,
         a_stale_writer_is_refused,
         nothing_is_clean_that_was_announced_dirty_since,
+        whoever_lost_the_lock_on_commands_says_nothing_of_the_tree,
         workspaces_of_one_tier_are_found_for_eviction,
         pinned_and_running_ones_are_not_found_for_eviction,
         the_workspaces_of_a_cache_are_listed,
@@ -67,6 +68,7 @@ on_every_store! {
         there_are_no_more_runtimes_than_allowed,
         a_write_needs_the_newest_version_and_no_older_token,
         a_lease_only_grows,
+        whoever_lost_the_lock_on_commands_keeps_no_runtime,
         idle_runtimes_are_those_without_a_lease,
         a_runtime_whose_workspace_is_gone_is_an_orphan;
     prepared_trees:

@@ -13,7 +13,7 @@ use unstall_testbed::{Options, Testbed};
 use crate::places::{fresh_database, migrate};
 use crate::records::{
     PLENTY, all, at, cache, conversation, kept_cache, kept_workspace, key, ready_tree, runtime,
-    task, when, workspace,
+    task, token, when, workspace,
 };
 
 fn assert_unavailable<T: Debug>(result: Result<T, SandboxError>) {
@@ -33,7 +33,13 @@ async fn assert_all_unavailable(store: &dyn SandboxStore) {
     assert_unavailable(store.begin_cache_eviction(kept.id, when(1, 1), at(1)).await);
     assert_unavailable(store.insert_workspace(&workspace, PLENTY).await);
     assert_unavailable(store.find_workspace_by_key(&workspace.key).await);
-    assert_unavailable(store.mark_workspace_dirty(workspace.id, at(1)).await);
+    let dirty = store.mark_workspace_dirty(workspace.id, token(1), at(1));
+    assert_unavailable(dirty.await);
+    assert_unavailable(
+        store
+            .touch_workspace(workspace.id, Some(token(1)), at(1))
+            .await,
+    );
     assert_unavailable(store.insert_runtime(&runtime(&workspace), 5).await);
     assert_unavailable(store.list_runtimes(all()).await);
     let tree = ready_tree(&kept, 0);
@@ -99,7 +105,9 @@ async fn a_file_that_is_opened_again_has_everything() {
         .insert_prepared_tree(&tree, 5)
         .await
         .expect("there is room");
-    let version = store.mark_workspace_dirty(workspace.id, at(9)).await;
+    let version = store
+        .mark_workspace_dirty(workspace.id, token(1), at(9))
+        .await;
     assert_eq!(version.expect("it is there"), 2);
     // As if the process had been killed: nothing is closed.
     drop(store);

@@ -30,6 +30,11 @@ pub(crate) fn all<Id>() -> Page<Id> {
     }
 }
 
+/// The token of that number.
+pub(crate) fn token(number: u64) -> FencingToken {
+    FencingToken::new(number)
+}
+
 /// What a writer has read, and the token that it holds.
 pub(crate) fn when(version: u64, token: u64) -> Precondition {
     Precondition {

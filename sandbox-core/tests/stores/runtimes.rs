@@ -1,15 +1,15 @@
 //! What every store must do with runtimes.
 
 use unstall_sandbox_core::domain::{
-    BackendRuntimeId, ConflictCause, FencingToken, ImageName, RuntimeId, RuntimeState, Subject,
-    WorkspaceState,
+    BackendRuntimeId, ConflictCause, FencingToken, ImageName, RuntimeId, RuntimeState,
+    SandboxError, Subject, WorkspaceState,
 };
 use unstall_sandbox_core::ports::store::IdleRuntimeQuery;
 
 use crate::places::Place;
 use crate::records::{
     PLENTY, all, at, conflict, conversation, existing, is_full, kept_cache, kept_workspace, key,
-    missing, runtime, task, when, workspace,
+    missing, runtime, task, token, when, workspace,
 };
 
 pub(crate) async fn a_workspace_has_one_live_runtime(place: Place) {
@@ -45,7 +45,7 @@ pub(crate) async fn a_workspace_has_one_live_runtime(place: Place) {
         gone
     );
     assert_eq!(
-        missing(store.touch_runtime(first.id, at(1), None).await),
+        missing(store.touch_runtime(first.id, None, at(1), None).await),
         gone
     );
     let next = runtime(&workspace);
@@ -171,8 +171,8 @@ pub(crate) async fn a_lease_only_grows(place: Place) {
         ((8, Some(30)), (8, Some(30))),
     ];
     for ((used, until), (last_used, expires)) in touches {
-        let touched = store.touch_runtime(kept.id, at(used), until.map(at)).await;
-        touched.expect("it is there");
+        let touched = store.touch_runtime(kept.id, None, at(used), until.map(at));
+        touched.await.expect("it is there");
         kept.last_used_at = at(last_used);
         kept.expires_at = expires.map(at);
         let found = store.find_runtime(kept.id).await.expect("it answers");
@@ -186,8 +186,55 @@ pub(crate) async fn a_lease_only_grows(place: Place) {
         Some(at(30))
     );
     let other = RuntimeId::generate();
-    let touched = store.touch_runtime(other, at(1), None).await;
-    assert_eq!(missing(touched), Subject::Runtime(other));
+    for held in [None, Some(token(1))] {
+        let touched = store.touch_runtime(other, held, at(1), None).await;
+        assert_eq!(missing(touched), Subject::Runtime(other));
+    }
+}
+
+pub(crate) async fn whoever_lost_the_lock_on_commands_keeps_no_runtime(place: Place) {
+    let store = &place.store;
+    let cache = kept_cache(&**store, "octo/hello").await;
+    let workspace = kept_workspace(&**store, &cache, task("t")).await;
+    let kept = runtime(&workspace);
+    store.insert_runtime(&kept, 5).await.expect("there is room");
+    let touch = async |held: Option<FencingToken>, second: i64| {
+        let until = Some(at(second + 10));
+        store.touch_runtime(kept.id, held, at(second), until).await
+    };
+    touch(Some(token(3)), 5).await.expect("nobody came before");
+    let announced = place
+        .second
+        .mark_workspace_dirty(workspace.id, token(4), at(6));
+    announced.await.expect("it is there");
+    let expected = ConflictCause::StaleToken {
+        given: 3,
+        newest: 4,
+    };
+    let refused = touch(Some(token(3)), 7).await;
+    assert!(
+        matches!(&refused, Err(SandboxError::Conflict { subject, .. }) if *subject == Subject::Runtime(kept.id)),
+        "{refused:?}"
+    );
+    assert_eq!(conflict(refused), expected);
+    let found = store.find_runtime(kept.id).await.expect("it answers");
+    let used = |second: i64| Some((at(second), Some(at(second + 10))));
+    assert_eq!(
+        found.map(|found| (found.last_used_at, found.expires_at)),
+        used(5)
+    );
+    // The holder, a reader that came after it, and somebody who holds nothing.
+    for (held, second) in [(Some(token(4)), 8), (Some(token(9)), 9), (None, 10)] {
+        touch(held, second).await.expect("nobody came since");
+        let found = store.find_runtime(kept.id).await.expect("it answers");
+        let found = found.map(|found| (found.last_used_at, found.expires_at));
+        assert_eq!(found, used(second));
+    }
+    let too_large = touch(Some(token(u64::MAX)), 11).await;
+    assert!(
+        matches!(too_large, Err(SandboxError::Invalid(_))),
+        "{too_large:?}"
+    );
 }
 
 pub(crate) async fn idle_runtimes_are_those_without_a_lease(place: Place) {

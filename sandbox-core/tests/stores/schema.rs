@@ -11,12 +11,13 @@ use crate::records::{kept_cache, kept_workspace, ready_tree, runtime, task};
 
 /// Statements that would leave a row without its key, a number below nothing, a state that isn't one,
 /// or a row that stands on nothing.
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 10] = [
     "UPDATE sandbox_workspaces SET task_id = NULL",
     "UPDATE sandbox_workspaces SET mode = 'edit', conversation_id = NULL, branch_name = NULL",
     "UPDATE sandbox_workspaces SET mode = 'Task'",
     "UPDATE sandbox_workspaces SET state = 'lost'",
     "UPDATE sandbox_workspaces SET size_bytes = -1",
+    "UPDATE sandbox_workspaces SET commands_token = -1",
     "UPDATE sandbox_repo_caches SET version = 0",
     "UPDATE sandbox_runtimes SET token = -1",
     "UPDATE sandbox_prepared_trees SET state = 'claimed'",

@@ -13,7 +13,7 @@ use unstall_sandbox_core::ports::store::{
 use crate::places::Place;
 use crate::records::{
     PLENTY, all, at, base, branch, cache, conflict, conversation, existing, kept_cache,
-    kept_workspace, key, missing, runtime, task, when, workspace,
+    kept_workspace, key, missing, runtime, task, token, when, workspace,
 };
 
 pub(crate) async fn every_purpose_has_a_key_that_finds_it(place: Place) {
@@ -91,12 +91,12 @@ pub(crate) async fn a_deleted_workspace_is_history_and_frees_its_key(place: Plac
         assert_eq!(found.expect("it answers"), None);
         let update = store.update_workspace(&gone, when(2, 1)).await;
         assert_eq!(missing(update), subject);
-        let touch = store.touch_workspace(gone.id, at(1)).await;
+        let touch = store.touch_workspace(gone.id, None, at(1)).await;
         assert_eq!(missing(touch), subject);
-        let dirty = store.mark_workspace_dirty(gone.id, at(1)).await;
-        assert_eq!(missing(dirty), subject);
-        let clean = store.mark_workspace_clean(gone.id, 2, at(1)).await;
-        assert_eq!(missing(clean), subject);
+        let dirty = store.mark_workspace_dirty(gone.id, token(1), at(1));
+        assert_eq!(missing(dirty.await), subject);
+        let clean = store.mark_workspace_clean(gone.id, 2, token(1), at(1));
+        assert_eq!(missing(clean.await), subject);
 
         let next = kept_workspace(&**store, &cache, purpose).await;
         let found = store.find_workspace_by_key(&gone.key).await;
@@ -167,7 +167,7 @@ pub(crate) async fn only_what_may_change_is_written(place: Place) {
     let cache = kept_cache(&**store, "octo/hello").await;
     let kept = kept_workspace(&**store, &cache, task("t")).await;
     store
-        .touch_workspace(kept.id, at(20))
+        .touch_workspace(kept.id, None, at(20))
         .await
         .expect("it is there");
     let mut changed = kept.clone();
@@ -207,7 +207,7 @@ pub(crate) async fn a_stale_writer_is_refused(place: Place) {
     };
     assert_eq!(conflict(refused), expected);
     store
-        .touch_workspace(workspace.id, at(9))
+        .touch_workspace(workspace.id, None, at(9))
         .await
         .expect("it is there");
     let reaper = Precondition {
@@ -228,22 +228,23 @@ pub(crate) async fn nothing_is_clean_that_was_announced_dirty_since(place: Place
     let cache = kept_cache(&**store, "octo/hello").await;
     let kept = kept_workspace(&**store, &cache, conversation("c")).await;
     let mark_dirty = async |second| {
-        let version = store.mark_workspace_dirty(kept.id, at(second)).await;
-        version.expect("it is there")
+        let version = store.mark_workspace_dirty(kept.id, token(3), at(second));
+        version.await.expect("it is there")
     };
     assert_eq!(mark_dirty(5).await, 2);
     // Git is asked here; meanwhile somebody announces to write.
     assert_eq!(mark_dirty(6).await, 3);
-    let late = store.mark_workspace_clean(kept.id, 2, at(7)).await;
+    let late = store.mark_workspace_clean(kept.id, 2, token(3), at(7));
     let expected = ConflictCause::Version {
         expected: 2,
         found: 3,
     };
-    assert_eq!(conflict(late), expected);
-    let clean = store.mark_workspace_clean(kept.id, 3, at(8)).await;
-    assert_eq!(clean.expect("nobody announced since"), 4);
+    assert_eq!(conflict(late.await), expected);
+    let clean = store.mark_workspace_clean(kept.id, 3, token(3), at(8));
+    assert_eq!(clean.await.expect("nobody announced since"), 4);
     let mut expected = kept.clone();
     expected.version = 4;
+    expected.commands_token = token(3);
     expected.last_used_at = at(6);
     expected.updated_at = at(8);
     let found = store.find_workspace(kept.id).await.expect("it answers");
@@ -254,8 +255,65 @@ pub(crate) async fn nothing_is_clean_that_was_announced_dirty_since(place: Place
     let found = found.map(|found| (found.dirty, found.last_used_at));
     assert_eq!(found, Some((true, at(6))));
     let other = WorkspaceId::generate();
-    let result = store.mark_workspace_dirty(other, at(1)).await;
+    let result = store.mark_workspace_dirty(other, token(3), at(1)).await;
     assert_eq!(missing(result), Subject::Workspace(other));
+}
+
+pub(crate) async fn whoever_lost_the_lock_on_commands_says_nothing_of_the_tree(place: Place) {
+    let (store, second) = (&place.store, &place.second);
+    let cache = kept_cache(&**store, "octo/hello").await;
+    let kept = kept_workspace(&**store, &cache, conversation("c")).await;
+    let id = kept.id;
+    let announced = store.mark_workspace_dirty(id, token(5), at(5)).await;
+    assert_eq!(announced.expect("nobody came before"), 2);
+    let announced = second.mark_workspace_dirty(id, token(7), at(7)).await;
+    assert_eq!(announced.expect("it came later"), 3);
+
+    let stale = ConflictCause::StaleToken {
+        given: 5,
+        newest: 7,
+    };
+    let dirty = store.mark_workspace_dirty(id, token(5), at(8)).await;
+    assert_eq!(conflict(dirty), stale);
+    let clean = store.mark_workspace_clean(id, 3, token(5), at(8)).await;
+    assert_eq!(conflict(clean), stale);
+    // Also where its version is stale, too: whoever has it must stop.
+    let clean = store.mark_workspace_clean(id, 2, token(5), at(8)).await;
+    assert_eq!(conflict(clean), stale);
+    let touch = store.touch_workspace(id, Some(token(5)), at(8)).await;
+    assert_eq!(conflict(touch), stale);
+    let mut expected = kept.clone();
+    (expected.dirty, expected.version) = (true, 3);
+    expected.commands_token = token(7);
+    (expected.last_used_at, expected.updated_at) = (at(7), at(7));
+    let found = second.find_workspace(id).await.expect("it answers");
+    assert_eq!(found.as_ref(), Some(&expected));
+
+    // The holder, those who read after it, and somebody who holds nothing. No reader leaves a token.
+    for (held, second) in [(Some(token(7)), 8), (Some(token(9)), 9), (None, 10)] {
+        let touched = store.touch_workspace(id, held, at(second)).await;
+        touched.expect("nobody came since");
+    }
+    let clean = store.mark_workspace_clean(id, 3, token(9), at(11)).await;
+    assert_eq!(clean.expect("nobody announced since"), 4);
+    let announced = store.mark_workspace_dirty(id, token(7), at(12)).await;
+    assert_eq!(announced.expect("only readers came since"), 5);
+    // The workspace's own lock has tokens of its own, and its holder leaves those of commands alone.
+    expected.dirty = false;
+    expected.commands_token = token(99);
+    let written = store.update_workspace(&expected, when(5, 2)).await;
+    let written = written.expect("nobody wrote since");
+    assert_eq!(
+        (written.token, written.commands_token),
+        (token(2), token(7))
+    );
+    let too_large = store
+        .mark_workspace_dirty(id, token(u64::MAX), at(13))
+        .await;
+    assert!(
+        matches!(too_large, Err(SandboxError::Invalid(_))),
+        "{too_large:?}"
+    );
 }
 
 fn tier(mode: WorkspaceMode, dirty: bool) -> WorkspaceEvictionQuery {
@@ -381,13 +439,13 @@ pub(crate) async fn what_cannot_be_kept_is_refused(place: Place) {
     let kept = kept_workspace(&**store, &cache, task("t")).await;
     let written = store.update_workspace(&kept, when(1, u64::MAX)).await;
     is_invalid(written.map(|_workspace| ()));
-    let clean = store.mark_workspace_clean(kept.id, u64::MAX, at(1)).await;
-    is_invalid(clean.map(|_version| ()));
+    let clean = store.mark_workspace_clean(kept.id, u64::MAX, token(1), at(1));
+    is_invalid(clean.await.map(|_version| ()));
 
     // What is finer than a microsecond isn't kept, anywhere.
     let fine: Timestamp = at(7) + SignedDuration::from_nanos(1_999);
     store
-        .touch_workspace(kept.id, fine)
+        .touch_workspace(kept.id, None, fine)
         .await
         .expect("it is there");
     let found = store.find_workspace(kept.id).await.expect("it answers");

@@ -160,6 +160,39 @@ fn pressure_takes_no_more_than_it_needs() {
 }
 
 #[test]
+fn under_pressure_clean_trees_go_before_dirty_ones_and_the_longest_unused_first() {
+    let candidates = [
+        Candidate::Workspace(workspace(WorkspaceMode::Task, true, 9 * DAY_MS)),
+        Candidate::Workspace(workspace(WorkspaceMode::Edit, false, 2 * DAY_MS)),
+        Candidate::Workspace(workspace(WorkspaceMode::Edit, false, 3 * DAY_MS)),
+        Candidate::Workspace(workspace(WorkspaceMode::Analysis, false, DAY_MS)),
+        Candidate::Workspace(workspace(WorkspaceMode::Edit, false, MINUTE_MS)),
+    ];
+    let gone = |percent| -> Vec<Target> {
+        decided(&candidates, percent)
+            .iter()
+            .filter(|decision| decision.action != Action::Keep)
+            .map(|decision| decision.target)
+            .collect()
+    };
+    let of = |indices: &[usize]| -> Vec<Target> {
+        let targets = indices.iter().map(|index| candidates[*index].target());
+        targets.collect()
+    };
+    assert_eq!(gone(79), of(&[]));
+    // Each is 1 GB of 100, so that two clean ones are enough for 81, and all for 82.
+    assert_eq!(gone(81), of(&[3, 2]));
+    assert_eq!(gone(82), of(&[3, 2, 1]));
+    assert_eq!(gone(83), of(&[3, 2, 1, 0]));
+    let clean = decided(&candidates, 81)[0].clone();
+    assert_eq!(clean.action, Action::EvictWorkspace { save_first: false });
+    assert_eq!(
+        clean.reason,
+        "clean and unused for 24 h, and 81 % of the volume are pressure (80 %)"
+    );
+}
+
+#[test]
 fn caches_go_last_and_never_under_a_tree() {
     let of = |uses, unused_ms, percent| action(Candidate::Cache(cache(uses, unused_ms)), percent);
     assert_eq!(of(0, 31 * DAY_MS, 0), Action::EvictCache);
@@ -179,13 +212,18 @@ fn each_decision_says_why() {
     let candidate = Candidate::Workspace(workspace(WorkspaceMode::Task, true, 5 * HOUR_MS));
     assert_eq!(
         decided(&[candidate], 85)[0].reason,
-        "unused for 5 h, and 85 % of the volume are pressure (80 %): its changes are saved first"
+        "unused for 5 h, and 85 % of the volume are pressure (80 %): its changes are saved first, \
+         ignored files aren't"
     );
     let candidate = Candidate::Workspace(workspace(WorkspaceMode::Edit, false, 90 * SECOND_MS));
     assert_eq!(
         decided(&[candidate], 85)[0].reason,
         "it is clean and unused for 90 s; 14 d are allowed"
     );
+    for (uses, words) in [(1, "1 tree stands on it"), (2, "2 trees stand on it")] {
+        let candidate = Candidate::Cache(cache(uses, DAY_MS));
+        assert_eq!(decided(&[candidate], 0)[0].reason, words);
+    }
 }
 
 fn any_workspace() -> impl Strategy<Value = WorkspaceFacts> {

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 
 use super::super::admission::{RuntimesFound, admit_runtime};
 use super::super::runtime_row::RuntimeRow;
-use super::super::stored_values::{StoredPrecondition, stored_moment};
-use super::super::write_check::check_write;
+use super::super::stored_values::{StoredPrecondition, stored_moment, stored_token};
+use super::super::write_check::{check_commands_token, check_write};
 use super::tables::{Tables, count_of, first_of, page_of};
 use crate::domain::{
-    Runtime, RuntimeId, RuntimeState, SandboxError, Subject, WorkspaceId, to_the_microsecond,
+    FencingToken, Runtime, RuntimeId, RuntimeState, SandboxError, Subject, WorkspaceId,
+    to_the_microsecond,
 };
 use crate::ports::store::{IdleRuntimeQuery, Page, Precondition};
 
@@ -74,9 +75,16 @@ impl Tables {
     pub(super) fn touch_runtime(
         &mut self,
         id: RuntimeId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Result<(), SandboxError> {
+        stored_token(commands_token)?;
+        let workspace = self.live_runtime(id)?.workspace_id;
+        let of = self.workspaces.get(&workspace);
+        let of = of.ok_or(SandboxError::NotFound(Subject::Workspace(workspace)))?;
+        let newest = of.commands_token;
+        check_commands_token(Subject::Runtime(id), newest, commands_token)?;
         let found = self.live_runtime(id)?;
         found.last_used_at = found.last_used_at.max(to_the_microsecond(used_at));
         // Nothing is earlier than any moment.

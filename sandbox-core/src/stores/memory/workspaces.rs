@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 
 use super::super::admission::{WorkspacesFound, admit_workspace};
-use super::super::stored_values::{StoredPrecondition, stored_moment, stored_number};
+use super::super::stored_values::{StoredPrecondition, stored_moment, stored_number, stored_token};
 use super::super::workspace_row::WorkspaceRow;
-use super::super::write_check::{check_version, check_write};
+use super::super::write_check::{check_commands_token, check_version, check_write};
 use super::tables::{Tables, count_of, first_of, page_of};
 use crate::domain::{
-    CacheId, RuntimeState, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey,
-    WorkspaceState, to_the_microsecond,
+    CacheId, FencingToken, RuntimeState, SandboxError, Subject, Workspace, WorkspaceId,
+    WorkspaceKey, WorkspaceState, to_the_microsecond,
 };
 use crate::ports::store::{Page, Precondition, WorkspaceEvictionQuery, WorkspaceQuota};
 
@@ -81,9 +81,13 @@ impl Tables {
     pub(super) fn touch_workspace(
         &mut self,
         id: WorkspaceId,
+        commands_token: Option<FencingToken>,
         used_at: Timestamp,
     ) -> Result<(), SandboxError> {
+        stored_token(commands_token)?;
         let found = self.live_workspace(id)?;
+        let newest = found.commands_token;
+        check_commands_token(Subject::Workspace(id), newest, commands_token)?;
         found.last_used_at = found.last_used_at.max(to_the_microsecond(used_at));
         Ok(())
     }
@@ -91,11 +95,16 @@ impl Tables {
     pub(super) fn mark_workspace_dirty(
         &mut self,
         id: WorkspaceId,
+        commands_token: FencingToken,
         used_at: Timestamp,
     ) -> Result<u64, SandboxError> {
         let used_at = to_the_microsecond(used_at);
+        stored_number("fencing token", commands_token.get())?;
         let found = self.live_workspace(id)?;
+        let newest = found.commands_token;
+        check_commands_token(Subject::Workspace(id), newest, Some(commands_token))?;
         found.dirty = true;
+        found.commands_token = commands_token;
         found.version += 1;
         found.last_used_at = found.last_used_at.max(used_at);
         found.updated_at = used_at;
@@ -106,10 +115,14 @@ impl Tables {
         &mut self,
         id: WorkspaceId,
         version: u64,
+        commands_token: FencingToken,
         now: Timestamp,
     ) -> Result<u64, SandboxError> {
         stored_number("version", version)?;
+        stored_number("fencing token", commands_token.get())?;
         let found = self.live_workspace(id)?;
+        let newest = found.commands_token;
+        check_commands_token(Subject::Workspace(id), newest, Some(commands_token))?;
         check_version(Subject::Workspace(id), version, found.version)?;
         found.dirty = false;
         found.version += 1;

@@ -178,15 +178,34 @@ pub(super) async fn adopt(
     workspace: &Workspace,
     when: Precondition,
 ) -> Result<Workspace, SandboxError> {
+    let mut transaction = pool.begin().await.map_err(unavailable(WRITING))?;
+    match adopt_within(&mut transaction, tree, workspace, when).await {
+        Ok(written) => {
+            transaction.commit().await.map_err(unavailable(WRITING))?;
+            Ok(written)
+        }
+        Err(refused) => {
+            // One that is dropped ends later, and until then whoever claims a tree passes over this one.
+            transaction.rollback().await.map_err(unavailable(WRITING))?;
+            Err(refused)
+        }
+    }
+}
+
+async fn adopt_within(
+    connection: &mut PgConnection,
+    tree: &PreparedTree,
+    workspace: &Workspace,
+    when: Precondition,
+) -> Result<Workspace, SandboxError> {
     stored_number("version", tree.version)?;
     let stored_when = StoredPrecondition::try_from(&when)?;
     let row = WorkspaceRow::try_from(workspace)?;
-    let mut transaction = pool.begin().await.map_err(unavailable(WRITING))?;
-    let Some(found) = hold(&mut transaction, tree.id).await? else {
+    let Some(found) = hold(connection, tree.id).await? else {
         return Err(SandboxError::NotFound(Subject::PreparedTree(tree.id)));
     };
     let missing = || SandboxError::NotFound(Subject::Workspace(workspace.id));
-    let adopter = workspaces::hold(&mut transaction, workspace.id).await?;
+    let adopter = workspaces::hold(connection, workspace.id).await?;
     let adopter = adopter.ok_or_else(missing)?;
     check_adoption(&found, tree.version, &adopter, &when)?;
     sqlx::query!(
@@ -196,13 +215,11 @@ pub(super) async fn adopt(
         found.id.as_uuid(),
         row.updated_at_us,
     )
-    .execute(&mut *transaction)
+    .execute(&mut *connection)
     .await
     .map_err(unavailable(WRITING))?;
-    let written = workspaces::write(&mut *transaction, &row, stored_when).await?;
-    let written = written.ok_or_else(missing)?;
-    transaction.commit().await.map_err(unavailable(WRITING))?;
-    Ok(written)
+    let written = workspaces::write(connection, &row, stored_when).await?;
+    written.ok_or_else(missing)
 }
 
 async fn find(pool: &PgPool, id: PreparedTreeId) -> Result<Option<PreparedTree>, SandboxError> {

@@ -7,10 +7,13 @@ use sqlx::{PgConnection, PgPool};
 use super::super::admission::{RuntimesFound, admit_runtime};
 use super::super::failure::{insert_failed, unavailable};
 use super::super::runtime_row::RuntimeRow;
-use super::super::stored_values::{StoredPrecondition, stored_moment};
+use super::super::stored_values::{StoredPrecondition, stored_moment, stored_token};
 use super::super::workspace_row::read_workspace_state;
-use super::super::write_check::check_write;
-use crate::domain::{Runtime, RuntimeId, SandboxError, Subject, WorkspaceId, WorkspaceState};
+use super::super::write_check::{check_commands_token, check_write};
+use super::workspaces;
+use crate::domain::{
+    FencingToken, Runtime, RuntimeId, SandboxError, Subject, WorkspaceId, WorkspaceState,
+};
 use crate::ports::store::{IdleRuntimeQuery, Page, Precondition};
 
 const READING: &str = "reading a runtime";
@@ -176,25 +179,40 @@ pub(super) async fn update(
 pub(super) async fn touch(
     pool: &PgPool,
     id: RuntimeId,
+    commands_token: Option<FencingToken>,
     used_at: Timestamp,
     expires_at: Option<Timestamp>,
 ) -> Result<(), SandboxError> {
-    let touched = sqlx::query!(
-        "UPDATE sandbox_runtimes
-         SET last_used_at_us = greatest(last_used_at_us, $2),
-             expires_at_us = greatest(expires_at_us, $3)
-         WHERE id = $1 AND state <> 'destroyed'",
-        id.as_uuid(),
-        stored_moment(used_at),
-        expires_at.map(stored_moment),
-    )
-    .execute(pool)
-    .await
-    .map_err(unavailable(WRITING))?;
-    if touched.rows_affected() == 0 {
-        return Err(SandboxError::NotFound(Subject::Runtime(id)));
+    let stored = stored_token(commands_token)?;
+    loop {
+        let touched = sqlx::query!(
+            "UPDATE sandbox_runtimes
+             SET last_used_at_us = greatest(last_used_at_us, $2),
+                 expires_at_us = greatest(expires_at_us, $3)
+             WHERE id = $1 AND state <> 'destroyed'
+               AND ($4::bigint IS NULL
+                    OR EXISTS (SELECT 1 FROM sandbox_workspaces AS workspace
+                               WHERE workspace.id = sandbox_runtimes.workspace_id
+                                 AND workspace.commands_token <= $4))",
+            id.as_uuid(),
+            stored_moment(used_at),
+            expires_at.map(stored_moment),
+            stored,
+        )
+        .execute(pool)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if touched.rows_affected() > 0 {
+            return Ok(());
+        }
+        let subject = Subject::Runtime(id);
+        let Some(found) = find(pool, id).await? else {
+            return Err(SandboxError::NotFound(subject));
+        };
+        let newest = workspaces::find_commands_token(pool, found.workspace_id).await?;
+        // It never gets older, so whoever was refused once is so again.
+        check_commands_token(subject, newest, commands_token)?;
     }
-    Ok(())
 }
 
 pub(super) async fn find_idle(

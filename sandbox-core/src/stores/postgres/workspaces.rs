@@ -6,12 +6,15 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::super::admission::{WorkspacesFound, admit_workspace};
 use super::super::cache_row::read_cache_state;
-use super::super::failure::{insert_failed, unavailable};
-use super::super::stored_values::{StoredPrecondition, read_number, stored_moment, stored_number};
+use super::super::failure::{damaged, insert_failed, unavailable};
+use super::super::stored_values::{
+    StoredPrecondition, read_number, stored_moment, stored_number, stored_token,
+};
 use super::super::workspace_row::{KeyColumns, WorkspaceRow};
-use super::super::write_check::{check_version, check_write};
+use super::super::write_check::{check_commands_token, check_version, check_write};
 use crate::domain::{
-    CacheId, RepoCacheState, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey,
+    CacheId, FencingToken, RepoCacheState, SandboxError, Subject, Workspace, WorkspaceId,
+    WorkspaceKey,
 };
 use crate::ports::store::{Page, Precondition, WorkspaceEvictionQuery, WorkspaceQuota};
 
@@ -26,7 +29,7 @@ macro_rules! workspace_rows {
             $before
                 + "id, repo_cache_id, project_id, user_id, mode, conversation_id, task_id, base_ref, "
                 + "branch_name, local_path, state, dirty, pinned_until_us, last_used_at_us, size_bytes, "
-                + "version, token, created_at_us, updated_at_us"
+                + "version, token, commands_token, created_at_us, updated_at_us"
                 + $after
             $(, $argument)*
         )
@@ -53,10 +56,11 @@ pub(super) async fn insert(
         "INSERT INTO sandbox_workspaces (
              id, repo_cache_id, project_id, user_id, mode, conversation_id, task_id, base_ref,
              branch_name, local_path, state, dirty, pinned_until_us, last_used_at_us, size_bytes,
-             version, token, created_at_us, updated_at_us
+             version, token, commands_token, created_at_us, updated_at_us
          )
          VALUES (
-             $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+             $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+             $20
          )",
         row.id,
         row.repo_cache_id,
@@ -75,6 +79,7 @@ pub(super) async fn insert(
         row.size_bytes,
         row.version,
         row.token,
+        row.commands_token,
         row.created_at_us,
         row.updated_at_us,
     )
@@ -248,60 +253,113 @@ pub(super) async fn update(
 pub(super) async fn touch(
     pool: &PgPool,
     id: WorkspaceId,
+    commands_token: Option<FencingToken>,
     used_at: Timestamp,
 ) -> Result<(), SandboxError> {
-    let touched = sqlx::query!(
-        "UPDATE sandbox_workspaces SET last_used_at_us = greatest(last_used_at_us, $2)
-         WHERE id = $1 AND state <> 'deleted'",
-        id.as_uuid(),
-        stored_moment(used_at),
-    )
-    .execute(pool)
-    .await
-    .map_err(unavailable(WRITING))?;
-    if touched.rows_affected() == 0 {
-        return Err(SandboxError::NotFound(Subject::Workspace(id)));
+    let stored = stored_token(commands_token)?;
+    loop {
+        let touched = sqlx::query!(
+            "UPDATE sandbox_workspaces SET last_used_at_us = greatest(last_used_at_us, $2)
+             WHERE id = $1 AND state <> 'deleted'
+               AND ($3::bigint IS NULL OR commands_token <= $3)",
+            id.as_uuid(),
+            stored_moment(used_at),
+            stored,
+        )
+        .execute(pool)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if touched.rows_affected() > 0 {
+            return Ok(());
+        }
+        find_for_commands(pool, id, commands_token).await?;
     }
-    Ok(())
+}
+
+/// A workspace that somebody may say something of under the lock on its commands, or why not. A row
+/// never gets an older token, so whoever was refused once is so again.
+async fn find_for_commands(
+    pool: &PgPool,
+    id: WorkspaceId,
+    token: Option<FencingToken>,
+) -> Result<Workspace, SandboxError> {
+    let subject = Subject::Workspace(id);
+    match find(pool, id).await? {
+        Some(found) => {
+            check_commands_token(subject, found.commands_token, token)?;
+            Ok(found)
+        }
+        None => Err(SandboxError::NotFound(subject)),
+    }
+}
+
+/// The newest token under which somebody announced to write in a workspace, be it live or not.
+pub(super) async fn find_commands_token(
+    pool: &PgPool,
+    id: WorkspaceId,
+) -> Result<FencingToken, SandboxError> {
+    let stored = sqlx::query_scalar!(
+        "SELECT commands_token FROM sandbox_workspaces WHERE id = $1",
+        id.as_uuid(),
+    )
+    .fetch_optional(pool)
+    .await
+    .map_err(unavailable(READING))?;
+    let subject = Subject::Workspace(id);
+    let Some(stored) = stored else {
+        return Err(SandboxError::NotFound(subject));
+    };
+    let number = read_number("fencing token", stored).map_err(damaged(subject))?;
+    Ok(FencingToken::new(number))
 }
 
 pub(super) async fn mark_dirty(
     pool: &PgPool,
     id: WorkspaceId,
+    commands_token: FencingToken,
     used_at: Timestamp,
 ) -> Result<u64, SandboxError> {
-    let version = sqlx::query_scalar!(
-        "UPDATE sandbox_workspaces
-         SET dirty = true, version = version + 1, updated_at_us = $2,
-             last_used_at_us = greatest(last_used_at_us, $2)
-         WHERE id = $1 AND state <> 'deleted'
-         RETURNING version",
-        id.as_uuid(),
-        stored_moment(used_at),
-    )
-    .fetch_optional(pool)
-    .await
-    .map_err(unavailable(WRITING))?;
-    let version = version.ok_or(SandboxError::NotFound(Subject::Workspace(id)))?;
-    Ok(read_number("version", version)?)
+    let stored = stored_number("fencing token", commands_token.get())?;
+    loop {
+        let version = sqlx::query_scalar!(
+            "UPDATE sandbox_workspaces
+             SET dirty = true, version = version + 1, commands_token = $3, updated_at_us = $2,
+                 last_used_at_us = greatest(last_used_at_us, $2)
+             WHERE id = $1 AND state <> 'deleted' AND commands_token <= $3
+             RETURNING version",
+            id.as_uuid(),
+            stored_moment(used_at),
+            stored,
+        )
+        .fetch_optional(pool)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if let Some(version) = version {
+            return Ok(read_number("version", version)?);
+        }
+        find_for_commands(pool, id, Some(commands_token)).await?;
+    }
 }
 
 pub(super) async fn mark_clean(
     pool: &PgPool,
     id: WorkspaceId,
     version: u64,
+    commands_token: FencingToken,
     now: Timestamp,
 ) -> Result<u64, SandboxError> {
     let stored_version = stored_number("version", version)?;
+    let stored = stored_number("fencing token", commands_token.get())?;
     loop {
         let written = sqlx::query_scalar!(
             "UPDATE sandbox_workspaces
              SET dirty = false, version = version + 1, updated_at_us = $3
-             WHERE id = $1 AND state <> 'deleted' AND version = $2
+             WHERE id = $1 AND state <> 'deleted' AND version = $2 AND commands_token <= $4
              RETURNING version",
             id.as_uuid(),
             stored_version,
             stored_moment(now),
+            stored,
         )
         .fetch_optional(pool)
         .await
@@ -309,12 +367,9 @@ pub(super) async fn mark_clean(
         if let Some(written) = written {
             return Ok(read_number("version", written)?);
         }
-        let subject = Subject::Workspace(id);
-        let Some(found) = find(pool, id).await? else {
-            return Err(SandboxError::NotFound(subject));
-        };
+        let found = find_for_commands(pool, id, Some(commands_token)).await?;
         // If this is the version, it has only now become that.
-        check_version(subject, version, found.version)?;
+        check_version(Subject::Workspace(id), version, found.version)?;
     }
 }
 

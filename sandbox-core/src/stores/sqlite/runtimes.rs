@@ -6,10 +6,10 @@ use sqlx::types::Uuid;
 use super::super::admission::{RuntimesFound, admit_runtime};
 use super::super::failure::{insert_failed, unavailable};
 use super::super::runtime_row::RuntimeRow;
-use super::super::stored_values::{StoredPrecondition, stored_moment};
-use super::super::write_check::check_write;
+use super::super::stored_values::{StoredPrecondition, stored_moment, stored_token};
+use super::super::write_check::{check_commands_token, check_write};
 use super::{SqliteStore, workspaces};
-use crate::domain::{Runtime, RuntimeId, SandboxError, Subject, WorkspaceId};
+use crate::domain::{FencingToken, Runtime, RuntimeId, SandboxError, Subject, WorkspaceId};
 use crate::ports::store::{IdleRuntimeQuery, Page, Precondition};
 
 const READING: &str = "reading a runtime";
@@ -153,25 +153,40 @@ pub(super) async fn update(
 pub(super) async fn touch(
     store: &SqliteStore,
     id: RuntimeId,
+    commands_token: Option<FencingToken>,
     used_at: Timestamp,
     expires_at: Option<Timestamp>,
 ) -> Result<(), SandboxError> {
-    let touched = sqlx::query(
-        "UPDATE sandbox_runtimes
-         SET last_used_at_us = max(last_used_at_us, ?2),
-             expires_at_us = max(coalesce(expires_at_us, ?3), coalesce(?3, expires_at_us))
-         WHERE id = ?1 AND state <> 'destroyed'",
-    )
-    .bind(id.as_uuid())
-    .bind(stored_moment(used_at))
-    .bind(expires_at.map(stored_moment))
-    .execute(&store.writer)
-    .await
-    .map_err(unavailable(WRITING))?;
-    if touched.rows_affected() == 0 {
-        return Err(SandboxError::NotFound(Subject::Runtime(id)));
+    let stored = stored_token(commands_token)?;
+    loop {
+        let touched = sqlx::query(
+            "UPDATE sandbox_runtimes
+             SET last_used_at_us = max(last_used_at_us, ?2),
+                 expires_at_us = max(coalesce(expires_at_us, ?3), coalesce(?3, expires_at_us))
+             WHERE id = ?1 AND state <> 'destroyed'
+               AND (?4 IS NULL
+                    OR EXISTS (SELECT 1 FROM sandbox_workspaces AS workspace
+                               WHERE workspace.id = sandbox_runtimes.workspace_id
+                                 AND workspace.commands_token <= ?4))",
+        )
+        .bind(id.as_uuid())
+        .bind(stored_moment(used_at))
+        .bind(expires_at.map(stored_moment))
+        .bind(stored)
+        .execute(&store.writer)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if touched.rows_affected() > 0 {
+            return Ok(());
+        }
+        let subject = Subject::Runtime(id);
+        let Some(found) = find(store, id).await? else {
+            return Err(SandboxError::NotFound(subject));
+        };
+        let newest = workspaces::find_commands_token(&store.readers, found.workspace_id).await?;
+        // It never gets older, so whoever was refused once is so again.
+        check_commands_token(subject, newest, commands_token)?;
     }
-    Ok(())
 }
 
 pub(super) async fn find_idle(

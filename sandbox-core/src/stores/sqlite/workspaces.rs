@@ -5,13 +5,16 @@ use sqlx::SqliteExecutor;
 use sqlx::types::Uuid;
 
 use super::super::admission::{WorkspacesFound, admit_workspace};
-use super::super::failure::{insert_failed, unavailable};
-use super::super::stored_values::{StoredPrecondition, read_number, stored_moment, stored_number};
+use super::super::failure::{damaged, insert_failed, unavailable};
+use super::super::stored_values::{
+    StoredPrecondition, read_number, stored_moment, stored_number, stored_token,
+};
 use super::super::workspace_row::{KeyColumns, WorkspaceRow, read_workspace_state};
-use super::super::write_check::{check_version, check_write};
+use super::super::write_check::{check_commands_token, check_version, check_write};
 use super::{SqliteStore, caches};
 use crate::domain::{
-    CacheId, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey, WorkspaceState,
+    CacheId, FencingToken, SandboxError, Subject, Workspace, WorkspaceId, WorkspaceKey,
+    WorkspaceState,
 };
 use crate::ports::store::{Page, Precondition, WorkspaceEvictionQuery, WorkspaceQuota};
 
@@ -23,7 +26,7 @@ macro_rules! workspace_columns {
     () => {
         "id, repo_cache_id, project_id, user_id, mode, conversation_id, task_id, base_ref, \
          branch_name, local_path, state, dirty, pinned_until_us, last_used_at_us, size_bytes, \
-         version, token, created_at_us, updated_at_us"
+         version, token, commands_token, created_at_us, updated_at_us"
     };
 }
 
@@ -50,7 +53,7 @@ pub(super) async fn insert(
         "INSERT INTO sandbox_workspaces (",
         workspace_columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-         ?19)"
+         ?19, ?20)"
     ))
     .bind(row.id)
     .bind(row.repo_cache_id)
@@ -69,6 +72,7 @@ pub(super) async fn insert(
     .bind(row.size_bytes)
     .bind(row.version)
     .bind(row.token)
+    .bind(row.commands_token)
     .bind(row.created_at_us)
     .bind(row.updated_at_us)
     .execute(&mut *transaction)
@@ -220,74 +224,121 @@ pub(super) async fn update(
 pub(super) async fn touch(
     store: &SqliteStore,
     id: WorkspaceId,
+    commands_token: Option<FencingToken>,
     used_at: Timestamp,
 ) -> Result<(), SandboxError> {
-    let touched = sqlx::query(
-        "UPDATE sandbox_workspaces SET last_used_at_us = max(last_used_at_us, ?2)
-         WHERE id = ?1 AND state <> 'deleted'",
-    )
-    .bind(id.as_uuid())
-    .bind(stored_moment(used_at))
-    .execute(&store.writer)
-    .await
-    .map_err(unavailable(WRITING))?;
-    if touched.rows_affected() == 0 {
-        return Err(SandboxError::NotFound(Subject::Workspace(id)));
+    let stored = stored_token(commands_token)?;
+    loop {
+        let touched = sqlx::query(
+            "UPDATE sandbox_workspaces SET last_used_at_us = max(last_used_at_us, ?2)
+             WHERE id = ?1 AND state <> 'deleted' AND (?3 IS NULL OR commands_token <= ?3)",
+        )
+        .bind(id.as_uuid())
+        .bind(stored_moment(used_at))
+        .bind(stored)
+        .execute(&store.writer)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if touched.rows_affected() > 0 {
+            return Ok(());
+        }
+        find_for_commands(store, id, commands_token).await?;
     }
-    Ok(())
+}
+
+/// A workspace that somebody may say something of under the lock on its commands, or why not. A row
+/// never gets an older token, so whoever was refused once is so again.
+async fn find_for_commands(
+    store: &SqliteStore,
+    id: WorkspaceId,
+    token: Option<FencingToken>,
+) -> Result<Workspace, SandboxError> {
+    let subject = Subject::Workspace(id);
+    match find(&store.readers, id).await? {
+        Some(found) => {
+            check_commands_token(subject, found.commands_token, token)?;
+            Ok(found)
+        }
+        None => Err(SandboxError::NotFound(subject)),
+    }
+}
+
+/// The newest token under which somebody announced to write in a workspace, be it live or not.
+pub(super) async fn find_commands_token(
+    executor: impl SqliteExecutor<'_>,
+    id: WorkspaceId,
+) -> Result<FencingToken, SandboxError> {
+    let stored =
+        sqlx::query_scalar::<_, i64>("SELECT commands_token FROM sandbox_workspaces WHERE id = ?1")
+            .bind(id.as_uuid())
+            .fetch_optional(executor)
+            .await
+            .map_err(unavailable(READING))?;
+    let subject = Subject::Workspace(id);
+    let Some(stored) = stored else {
+        return Err(SandboxError::NotFound(subject));
+    };
+    let number = read_number("fencing token", stored).map_err(damaged(subject))?;
+    Ok(FencingToken::new(number))
 }
 
 pub(super) async fn mark_dirty(
     store: &SqliteStore,
     id: WorkspaceId,
+    commands_token: FencingToken,
     used_at: Timestamp,
 ) -> Result<u64, SandboxError> {
-    let mut versions = sqlx::query_scalar::<_, i64>(
-        "UPDATE sandbox_workspaces
-         SET dirty = 1, version = version + 1, updated_at_us = ?2,
-             last_used_at_us = max(last_used_at_us, ?2)
-         WHERE id = ?1 AND state <> 'deleted'
-         RETURNING version",
-    )
-    .bind(id.as_uuid())
-    .bind(stored_moment(used_at))
-    .fetch_all(&store.writer)
-    .await
-    .map_err(unavailable(WRITING))?;
-    let version = versions.pop();
-    let version = version.ok_or(SandboxError::NotFound(Subject::Workspace(id)))?;
-    Ok(read_number("version", version)?)
+    let stored = stored_number("fencing token", commands_token.get())?;
+    loop {
+        let mut versions = sqlx::query_scalar::<_, i64>(
+            "UPDATE sandbox_workspaces
+             SET dirty = 1, version = version + 1, commands_token = ?3, updated_at_us = ?2,
+                 last_used_at_us = max(last_used_at_us, ?2)
+             WHERE id = ?1 AND state <> 'deleted' AND commands_token <= ?3
+             RETURNING version",
+        )
+        .bind(id.as_uuid())
+        .bind(stored_moment(used_at))
+        .bind(stored)
+        .fetch_all(&store.writer)
+        .await
+        .map_err(unavailable(WRITING))?;
+        if let Some(version) = versions.pop() {
+            return Ok(read_number("version", version)?);
+        }
+        find_for_commands(store, id, Some(commands_token)).await?;
+    }
 }
 
 pub(super) async fn mark_clean(
     store: &SqliteStore,
     id: WorkspaceId,
     version: u64,
+    commands_token: FencingToken,
     now: Timestamp,
 ) -> Result<u64, SandboxError> {
     let stored_version = stored_number("version", version)?;
+    let stored = stored_number("fencing token", commands_token.get())?;
     loop {
         let mut versions = sqlx::query_scalar::<_, i64>(
             "UPDATE sandbox_workspaces
              SET dirty = 0, version = version + 1, updated_at_us = ?3
-             WHERE id = ?1 AND state <> 'deleted' AND version = ?2
+             WHERE id = ?1 AND state <> 'deleted' AND version = ?2 AND commands_token <= ?4
              RETURNING version",
         )
         .bind(id.as_uuid())
         .bind(stored_version)
         .bind(stored_moment(now))
+        .bind(stored)
         .fetch_all(&store.writer)
         .await
         .map_err(unavailable(WRITING))?;
         if let Some(written) = versions.pop() {
             return Ok(read_number("version", written)?);
         }
-        let subject = Subject::Workspace(id);
-        let Some(found) = find(&store.readers, id).await? else {
-            return Err(SandboxError::NotFound(subject));
-        };
+        let found = find_for_commands(store, id, Some(commands_token)).await?;
         // If this is the version, it has only now become that.
-        check_version(subject, version, found.version)?;
+        check_version(Subject::Workspace(id), version, found.version)?;
     }
 }
 
