@@ -1,4 +1,5 @@
-//! Git's own lock on a tree's index, taken as git takes it, and taken back from a git that was killed.
+//! Git's own lock on a tree's index, taken as git takes it, and taken back from a git that was killed; so
+//! are its locks on references.
 //!
 //! A lock that is left behind looks like one that is held, however old it is. It is held if a process
 //! has it open, or if a git runs on that git directory: all of these are started by us, and are told
@@ -104,11 +105,36 @@ fn take(git_dir: &Path) -> io::Result<Option<NextIndex>> {
             disk::remove_file(&git_dir.join(name))?;
         }
     }
+    // One that is held is git's to complain about.
+    for lock in reference_locks(git_dir)? {
+        remove_abandoned(git_dir, &lock)?;
+    }
     Ok(Some(NextIndex {
         path,
         index,
         _open: open,
     }))
+}
+
+/// The locks on references: a git that was killed while it moved one leaves its lock behind, and no
+/// later git could move that one again.
+fn reference_locks(git_dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut locks = vec![git_dir.join("HEAD.lock")];
+    let mut folders = vec![git_dir.join("refs")];
+    while let Some(folder) = folders.pop() {
+        for name in disk::names_in(&folder)? {
+            let path = folder.join(&name);
+            match path.symlink_metadata() {
+                Ok(entry) if entry.is_dir() => folders.push(path),
+                // No reference may have a name that ends so.
+                Ok(_) if name.as_bytes().ends_with(b".lock") => locks.push(path),
+                Ok(_) => {}
+                Err(error) if disk::is_absence(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(locks)
 }
 
 /// Removes a lock that nobody holds. False if somebody does, or if it is another one by now.

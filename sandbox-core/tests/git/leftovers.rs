@@ -122,6 +122,31 @@ async fn a_lock_whose_git_was_killed_is_taken_over() {
 }
 
 #[tokio::test]
+async fn locks_on_references_that_nobody_holds_are_removed() {
+    let world = World::cached().await;
+    let tree = world.tree("mine").await;
+    let locks = [
+        "HEAD.lock",
+        "refs/heads/mine.lock",
+        "refs/sandbox/handed-over.lock",
+    ];
+    for round in ["commit", "save"] {
+        std::fs::create_dir_all(tree.git_dir.join("refs/sandbox")).expect("a folder");
+        for lock in locks {
+            std::fs::write(tree.git_dir.join(lock), "").expect("a file");
+        }
+        tree.write(round, "x\n");
+        match round {
+            "commit" => drop(world.commit(&tree, "x").await.expect("a commit")),
+            _ => drop(world.save(&tree).await.expect("saved")),
+        }
+        for lock in locks {
+            assert!(!tree.git_dir.join(lock).exists(), "{round}: {lock}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_lock_of_a_git_that_runs_is_waited_for_and_kept() {
     let world = World::cached().await;
     let tree = world.tree("mine").await;
