@@ -11,14 +11,17 @@ use unstall_bench_harness::machine::CpuTimes;
 use unstall_results::policy::STEAL_SHARE_MAX;
 
 /// For how long all cores are kept busy for one look. An idle machine has nothing that could be
-/// taken from it, so the kernel counts no theft there.
-const LOOK: Duration = Duration::from_millis(300);
+/// taken from it, so the kernel counts no theft there. A second, since theft comes in bursts: looks of
+/// 0.3 s in the middle of it saw none.
+const LOOK: Duration = Duration::from_secs(1);
 /// Between two looks.
-const PAUSE: Duration = Duration::from_millis(700);
+const PAUSE: Duration = Duration::from_millis(500);
+/// Share of the cores' time in a look up to which it was without theft: well below what spoils a block.
+const QUIET_SHARE_MAX: f64 = STEAL_SHARE_MAX / 5.0;
 /// Looks in a row without theft that make it quiet.
 const QUIET_LOOKS: u32 = 2;
 /// Looks after which the block is measured whatever they saw: half a minute.
-const LOOKS_MAX: u32 = 30;
+const LOOKS_MAX: u32 = 20;
 
 /// Waits, and returns for how long; at once where the kernel doesn't tell.
 pub(crate) fn wait(stop: &Stop) -> Duration {
@@ -36,7 +39,7 @@ fn until_quiet(mut look: impl FnMut() -> Option<f64>, mut go_on: impl FnMut() ->
     let mut quiet = 0;
     for looks in 1..=LOOKS_MAX {
         let Some(share) = look() else { return looks };
-        quiet = if share > STEAL_SHARE_MAX {
+        quiet = if share > QUIET_SHARE_MAX {
             0
         } else {
             quiet + 1
@@ -75,8 +78,8 @@ mod tests {
 
     #[test]
     fn it_is_quiet_after_two_looks_in_a_row_without_theft() {
-        assert_eq!(looks(&[Some(0.0), Some(0.05)]), 2);
-        let stolen = Some(0.06);
+        assert_eq!(looks(&[Some(0.0), Some(0.01)]), 2);
+        let stolen = Some(0.02);
         assert_eq!(looks(&[stolen, Some(0.0), stolen, Some(0.0), Some(0.0)]), 5);
     }
 
