@@ -10,7 +10,7 @@
 # those that are there count. PROGRAMS is the folder of unstall, unstall-reference and
 # unstall-testbed (default target/release); REQUESTS and PAIRS make shorter sessions to try it with.
 # Exits 1 if a bar isn't met: of 40 at most 1 regression and at least 30 passes; of 20 at least 18
-# regressions and no pass; in proportion for other numbers. A session takes 100 s at most.
+# regressions and no pass; in proportion for other numbers. A session may take 100 s at most.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."

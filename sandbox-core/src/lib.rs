@@ -7,6 +7,7 @@
 //! agents and services, whose [`tools`] work through a handle of it.
 
 pub mod blocking_pool;
+mod boot_time;
 pub mod client;
 pub mod domain;
 pub mod files;
@@ -17,3 +18,4 @@ pub mod runtime;
 pub mod service;
 pub mod stores;
 pub mod tools;
+mod volume;

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::domain::DiskSpace;
 use crate::ports::caches::GitError;
 
 /// Bytes in a block, in which the system says what a file takes.
@@ -33,16 +32,6 @@ pub(super) fn failed(
             source,
         },
     }
-}
-
-/// How much room the file system has on which a path lies.
-pub(super) fn space_of(path: &Path) -> io::Result<DiskSpace> {
-    let found = rustix::fs::statvfs(path)?;
-    Ok(DiskSpace {
-        total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
-        available_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-        available_files: (found.f_files > 0).then_some(found.f_favail),
-    })
 }
 
 /// A file's bytes; nothing if there is none of that name, or a folder.

@@ -16,6 +16,7 @@ use super::{disk, said};
 use crate::blocking_pool::BlockingPool;
 use crate::domain::RepoUrl;
 use crate::ports::caches::GitError;
+use crate::volume;
 
 /// Bytes of an answer of which no part may be missing.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -278,7 +279,7 @@ impl Git {
             return error;
         }
         let path = directory_of(place);
-        match self.pool.run(move || disk::space_of(&path)).await {
+        match self.pool.run(move || volume::space_of(&path)).await {
             Ok(space) if space.is_full() => {
                 tracing::warn!(%error, "git failed on a full disk, which is taken for the reason");
                 GitError::DiskFull { doing }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::boot_time::boot_time;
 
 /// A clock that never goes back.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -21,11 +21,7 @@ pub struct BootClock;
 
 impl Clock for BootClock {
     fn elapsed(&self) -> Duration {
-        let time = clock_gettime(ClockId::Boottime);
-        // Both are never negative, and the second is below a billion.
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
-        Duration::new(seconds, nanoseconds)
+        boot_time()
     }
 }
 

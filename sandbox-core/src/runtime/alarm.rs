@@ -5,22 +5,26 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
+
+use crate::boot_time::boot_time;
 
 /// No moment: later than any.
 pub(super) const NEVER_US: u64 = u64::MAX;
 
 /// The moment now, in microseconds since the machine was started.
 pub(super) fn boot_time_us() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
-    // Neither is ever negative.
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or_default();
-    seconds.saturating_mul(1_000_000) + nanoseconds / 1_000
+    moment_us(boot_time())
+}
+
+/// A moment of the boot clock, as it travels.
+pub(super) fn moment_us(moment: Duration) -> u64 {
+    u64::try_from(moment.as_micros()).unwrap_or(NEVER_US)
 }
 
 /// A descriptor that can be read from a moment on.
@@ -58,8 +62,7 @@ impl Alarm {
             },
             _ => Timespec {
                 tv_sec: i64::try_from(at_us / 1_000_000).unwrap_or(i64::MAX),
-                // Below a billion.
-                tv_nsec: i64::try_from(at_us % 1_000_000 * 1_000).unwrap_or_default(),
+                tv_nsec: Duration::from_micros(at_us).subsec_nanos().into(),
             },
         };
         let when = Itimerspec {

@@ -11,7 +11,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::fence::{Guard, moment_us};
+use super::alarm::moment_us;
+use super::fence::Guard;
 use super::launch::{Launched, RuntimeProcess};
 use super::packets;
 use super::wire::{CommandEnd, FromSupervisor, PACKET_BYTES_MAX, ToSupervisor};

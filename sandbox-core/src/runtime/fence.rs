@@ -1,9 +1,7 @@
 //! Whose command may begin in a runtime, and whose must be gone before: the supervisor's judgement on
 //! what each command says of the lock that it runs under.
 
-use std::time::Duration;
-
-use super::alarm::NEVER_US;
+use super::alarm::{NEVER_US, moment_us};
 use crate::ports::locks::{Hold, LockClass, Reliance};
 
 /// What a command says of its lock, as it travels.
@@ -34,11 +32,6 @@ impl Guard {
         let they_share = self.class == LockClass::Read && newer.class == LockClass::Read;
         self.token < newer.token && !they_share
     }
-}
-
-/// A moment of the boot clock, as it travels.
-pub(super) fn moment_us(moment: Duration) -> u64 {
-    u64::try_from(moment.as_micros()).unwrap_or(NEVER_US)
 }
 
 /// The newest tokens that came to a runtime. Nobody's came yet, at first.

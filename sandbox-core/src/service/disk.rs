@@ -6,6 +6,7 @@ use super::reserve::{DiskRoom, RESERVE_BYTES, Reserve};
 use super::{SandboxService, ServiceError};
 use crate::domain::eviction::{Disk, Limits};
 use crate::domain::{DiskSpace, Workspace, WorkspaceId, WorkspaceKey};
+use crate::volume;
 
 /// What a pass that makes room lets be, because the room is made for it.
 #[derive(Debug, Clone, Copy)]
@@ -136,19 +137,12 @@ fn judge(space: DiskSpace, sizes_bytes: u64, limits: Limits) -> (Disk, Limits) {
     (Disk { used_bytes }, limits)
 }
 
-/// What the system says of the disk of a folder. It blocks.
+/// What the system says of the disk of a folder, with an error that names it. It may wait for the disk.
 pub(super) fn space_of(root: &Path) -> Result<DiskSpace, ServiceError> {
-    match rustix::fs::statvfs(root) {
-        Ok(found) => Ok(DiskSpace {
-            total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
-            available_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-            available_files: (found.f_files > 0).then_some(found.f_favail),
-        }),
-        Err(errno) => Err(ServiceError::Disk {
-            root: root.display().to_string(),
-            source: errno.into(),
-        }),
-    }
+    volume::space_of(root).map_err(|source| ServiceError::Disk {
+        root: root.display().to_string(),
+        source,
+    })
 }
 
 #[cfg(test)]

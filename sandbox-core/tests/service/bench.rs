@@ -223,6 +223,15 @@ pub(crate) fn shell(line: &str) -> CommandOrder {
     }
 }
 
+/// A workspace in which the file of the repository has other content, uncommitted.
+pub(crate) async fn edited(worker: &SandboxService, request: &WorkspaceRequest) -> Workspace {
+    let made = worker.get_or_create_workspace(request).await.expect("made");
+    run(worker, made.id, "echo two > read.me")
+        .await
+        .expect("it runs");
+    made
+}
+
 pub(crate) async fn run(
     service: &SandboxService,
     id: WorkspaceId,

@@ -6,7 +6,7 @@ use unstall_sandbox_core::domain::{WorkspaceError, WorkspaceState};
 use unstall_sandbox_core::ports::store::{Precondition, SandboxStore};
 use unstall_sandbox_core::service::{EvictionOutcome, EvictionReport, ServiceError, Settings};
 
-use crate::bench::{Bench, in_saved, run};
+use crate::bench::{Bench, edited, in_saved, run};
 
 fn in_days(days: i64) -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(24 * days)
@@ -204,13 +204,7 @@ async fn what_cannot_be_saved_stays_and_serves_whoever_comes_back() {
 async fn a_tree_that_is_lost_with_changes_is_not_let_go_without_a_word() {
     let bench = Bench::new().await;
     let worker = bench.worker_with(always_full).await;
-    let made = worker
-        .get_or_create_workspace(&bench.edits("c"))
-        .await
-        .expect("made");
-    run(&worker, made.id, "echo two > read.me")
-        .await
-        .expect("it runs");
+    let made = edited(&worker, &bench.edits("c")).await;
     worker.close().await.expect("closed");
     let tree = worker.tree_of(&made).expect("a path");
     std::fs::remove_dir_all(tree.parent().expect("a folder")).expect("removed");

@@ -4,7 +4,7 @@ use unstall_sandbox_core::domain::{WorkspaceError, WorkspaceId, WorkspaceMode, W
 use unstall_sandbox_core::ports::workspaces::{BranchRule, TreeRequest};
 use unstall_sandbox_core::service::Settings;
 
-use crate::bench::{Bench, in_saved, run};
+use crate::bench::{Bench, edited, in_saved, run};
 
 fn alone(settings: &mut Settings) {
     settings.is_sole_worker = true;
@@ -79,13 +79,7 @@ async fn trees_without_a_record_go_unless_they_hold_changes() {
 async fn destroying_saves_what_would_be_lost_and_twice_is_once() {
     let bench = Bench::new().await;
     let worker = bench.worker_with(alone).await;
-    let made = worker
-        .get_or_create_workspace(&bench.edits("c"))
-        .await
-        .expect("made");
-    run(&worker, made.id, "echo two > read.me")
-        .await
-        .expect("it runs");
+    let made = edited(&worker, &bench.edits("c")).await;
     let saved = worker.destroy_workspace(made.id).await.expect("destroyed");
     let saved = saved.expect("there was something to save");
     assert_eq!(in_saved(&saved, "read.me"), "two\n");

@@ -10,7 +10,7 @@ use unstall_sandbox_core::ports::store::SandboxStore;
 use unstall_sandbox_core::ports::workspaces::{ChangeKind, SavedEdits};
 use unstall_sandbox_core::service::{CommitOrder, SandboxService, ServiceError, Settings};
 
-use crate::bench::{Bench, branch, client, git, run};
+use crate::bench::{Bench, branch, client, edited, git, run};
 
 fn alone(settings: &mut Settings) {
     settings.is_sole_worker = true;
@@ -112,10 +112,7 @@ async fn what_was_undone_after_coming_back_does_not_come_back_again() {
     let bench = Bench::new().await;
     let worker = bench.worker_with(alone).await;
     let asked = bench.task("t");
-    let made = get(&worker, &asked).await;
-    run(&worker, made.id, "echo two > read.me")
-        .await
-        .expect("it runs");
+    let made = edited(&worker, &asked).await;
     worker.destroy_workspace(made.id).await.expect("destroyed");
     let back = get(&worker, &asked).await;
     run(&worker, back.id, "echo one > read.me")
@@ -134,10 +131,7 @@ async fn nor_does_it_where_a_crash_had_left_it_saved() {
     let bench = Bench::new().await;
     let worker = bench.worker_with(alone).await;
     let asked = bench.task("t");
-    let made = get(&worker, &asked).await;
-    run(&worker, made.id, "echo two > read.me")
-        .await
-        .expect("it runs");
+    let made = edited(&worker, &asked).await;
     let saved = worker.destroy_workspace(made.id).await.expect("destroyed");
     let saved = saved.expect("there was something to save");
     let copy = bench.folder.path().join("copy");
@@ -233,10 +227,7 @@ async fn a_tree_that_is_lost_with_changes_is_told_until_it_is_given_up() {
     let bench = Bench::new().await;
     let worker = bench.worker_with(alone).await;
     let asked = bench.edits("c");
-    let made = get(&worker, &asked).await;
-    run(&worker, made.id, "echo two > read.me")
-        .await
-        .expect("it runs");
+    let made = edited(&worker, &asked).await;
     worker.close().await.expect("closed");
     let tree = worker.tree_of(&made).expect("a path");
     let place = tree.parent().expect("a folder").to_owned();
